@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -96,6 +97,53 @@ TEST_F(CommandsOfUsers, ShowEachTenantItsOwnAndTheOperatorAll) {
         << events.text;
     const Ran of_bob = Command(0, {"events", "--json", "--job", "bobs"});
     EXPECT_EQ(LinesLike(of_bob.text, ".*mismatch\\.detected.*"), 2) << of_bob.text;
+  });
+}
+
+/// Starts a job of two ranks, of which rank 1 stops itself before their first all-reduce, and
+/// leaves its process number in a file.
+pid_t StartStuckJob(uid_t user, const std::string& path) {
+  return StartAs(user, [path] {
+    setenv("HARMONAIZE_SOCKET", kSystemSocket, 1);
+    setenv("HARMONAIZE_JOB", "alices", 1);
+    const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+      ncclComm_t communicator;
+      if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
+      if (rank == 1) {
+        std::ofstream(path) << getpid() << std::flush;
+        raise(SIGSTOP);
+      }
+      float data = 1;
+      EXPECT_NCCL(ncclAllReduce(&data, &data, 1, ncclFloat, ncclSum, communicator, nullptr));
+      EXPECT_NCCL(ncclCommDestroy(communicator));
+      return 0;
+    });
+    return statuses == std::vector<int>{0, 0} ? 0 : 1;
+  });
+}
+
+TEST_F(CommandsOfUsers, ShowATenantItsOwnHangsAndNobodyElsesProcesses) {
+  PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
+    const SystemDaemon daemon;
+    const pid_t job = StartStuckJob(kAlice, "/tmp/stopped");
+    Ran stuck;
+    for (int i = 0; i < 200 && stuck.text.find("not_called") == std::string::npos; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      stuck = Command(kAlice, {"status", "--stuck"});
+    }
+    EXPECT_EQ(LinesLike(stuck.text, "alices .* 1 +not_called +stopped .*"), 1) << stuck.text;
+    EXPECT_EQ(Command(kBob, {"status", "--stuck"}).text, "nothing hangs\n");
+    ExpectHolds(Command(0, {"status", "--stuck"}).text, "not_called");
+    const json of_alice = json::parse(Command(kAlice, {"status", "--ras"}).text);
+    EXPECT_EQ(of_alice.at("communicators").at(0).at("ranks").at(1).at("pid"), -1);
+    EXPECT_EQ(json::parse(Command(kBob, {"status", "--ras"}).text).at("communicators_count"), 0);
+    pid_t stopped = 0;
+    std::ifstream("/tmp/stopped") >> stopped;
+    const json of_all = json::parse(Command(0, {"status", "--ras"}).text);
+    EXPECT_EQ(of_all.at("communicators").at(0).at("ranks").at(1).at("pid"), stopped);
+    ASSERT_GT(stopped, 1);
+    kill(stopped, SIGCONT);
+    EXPECT_EQ(StatusOf(job), 0);
   });
 }
 
