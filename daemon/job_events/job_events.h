@@ -18,6 +18,7 @@ namespace harmonaize::daemon {
 class Cluster;
 class CommunicatorRegistry;
 class EventBus;
+class PromiseBook;
 struct Job;
 struct TenantIdentity;
 
@@ -31,7 +32,8 @@ class JobEvents final : public CommunicatorObserver {
   struct Services {
     EventBus* bus = nullptr;
     const CommunicatorRegistry* communicators = nullptr;
-    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+    Cluster* cluster = nullptr;   ///< nullptr where this host stands alone.
+    PromiseBook* book = nullptr;  ///< Hears of all events of jobs; nullptr: nobody does.
   };
 
   explicit JobEvents(const Services& services);
@@ -43,8 +45,11 @@ class JobEvents final : public CommunicatorObserver {
     /// The data, made here, or that of an operator, as CheckedEventData returns it.
     std::variant<EventData, std::string> data;
   };
-  /// Tells an event of a job that is on this host.
-  void Tell(Job& job, News news);
+  /// Tells an event of a job that is on this host. Returns its Event::unique; 0 if it cannot be
+  /// told.
+  uint64_t Tell(Job& job, News news);
+  /// Tells a tenant's subscribers, on this host alone, of a job that is on no host any more.
+  void TellOfPast(const TenantIdentity& tenant, const std::string& job, News news);
   /// Tells an event that is for this host's operators alone.
   void TellOperators(News news);
 
