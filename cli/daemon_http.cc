@@ -50,6 +50,11 @@ Result<DaemonHttp> FindHttp(const std::string& socket) {
   return DaemonHttp{.place = std::move(place), .as_operator = false};
 }
 
+Result<DaemonHttp> FindTenantsHttp(const std::string& socket) {
+  HZ_ASSIGN_OR_RETURN(SocketPlace place, FindPlace(socket));
+  return DaemonHttp{.place = std::move(place), .as_operator = false};
+}
+
 Result<DaemonHttp> FindOperatorsHttp(const std::string& socket) {
   HZ_ASSIGN_OR_RETURN(const SocketPlace place, FindPlace(socket));
   const SocketPlace operators = OperatorsPlace(place);

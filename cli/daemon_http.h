@@ -18,6 +18,9 @@ struct DaemonHttp {
 /// Finds the daemon at `socket`; "": the first of those that a client tries. A user who may connect
 /// at its operators' socket is taken there, and told more. Errors: kUnavailable.
 Result<DaemonHttp> FindHttp(const std::string& socket);
+/// Finds the tenants' socket of the daemon at `socket`, for what is done as a tenant. Errors:
+/// kUnavailable.
+Result<DaemonHttp> FindTenantsHttp(const std::string& socket);
 /// Finds the operators' socket of the daemon at `socket`. Errors: kUnavailable, also if this user
 /// may not connect there.
 Result<DaemonHttp> FindOperatorsHttp(const std::string& socket);
