@@ -17,8 +17,8 @@ namespace harmonaize::daemon {
 /// thread.
 void AnswerFromEngine(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                       std::function<Result<nlohmann::json>(EngineRooms&)> ask);
-/// Does so for a request that announces, promises or answers something: what was done is on the disk
-/// before the caller hears of it.
+/// Does so for a request that announces, promises or answers something: what was done is on the
+/// disk before the caller hears of it.
 void AnswerOnceKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                     std::function<Result<nlohmann::json>(EngineRooms&)> ask);
 

@@ -113,8 +113,7 @@ Status Drain::Begin(Order order) {
   const Status announced = services_.announcements->Take(Notice(NoticeState::kScheduled));
   if (!announced.ok()) {
     order_ = before;
-    if (is_new) id_.clear();
-    if (is_new) since_seconds_ = 0;
+    if (is_new) Forget();
     return announced;
   }
   Refuse();
@@ -128,12 +127,16 @@ Status Drain::Cancel() {
   Announce(IsOverdue() ? NoticeState::kCompleted : NoticeState::kWithdrawn);
   services_.membership->Admit();
   services_.keeper->Remove(kDrainRecord, kDrainKey);
-  services_.loop->Unwatch(timer_.get());
+  Forget();
+  return Status::Ok();
+}
+
+void Drain::Forget() {
+  if (timer_.valid()) services_.loop->Unwatch(timer_.get());
   timer_.Reset();
   id_.clear();
   since_seconds_ = 0;
   order_ = {};
-  return Status::Ok();
 }
 
 CloudNotice Drain::Notice(NoticeState state) const {
@@ -239,9 +242,7 @@ void Drain::EndRestart(double stopped_seconds) {
   }
   Announce(NoticeState::kCompleted);
   services_.keeper->Remove(kDrainRecord, kDrainKey);
-  id_.clear();
-  since_seconds_ = 0;
-  order_ = {};
+  Forget();
   const double took = stopped_seconds > 0 ? std::max(0.0, UnixSeconds() - stopped_seconds) : 0;
   TellOfRestart(promise, took);
 }

@@ -73,6 +73,7 @@ class Drain {
  private:
   Status Watch();
   void Look();
+  void Forget();
   bool IsEmpty() const;
   bool IsOverdue() const;
   CloudNotice Notice(CloudNotice::State state) const;
