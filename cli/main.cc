@@ -7,12 +7,15 @@
 #include "cli/command_line.h"
 #include "cli/completion/completion_command.h"
 #include "cli/dashboard/dashboard_command.h"
+#include "cli/drain/drain_command.h"
 #include "cli/events/events_command.h"
 #include "cli/explain/explain_command.h"
 #include "cli/jobs/jobs_command.h"
+#include "cli/maintenance/maintenance_command.h"
 #include "cli/manual/manual_command.h"
 #include "cli/plan/plan_command.h"
 #include "cli/probe/probe_command.h"
+#include "cli/promises/promises_command.h"
 #include "cli/run/run_command.h"
 #include "cli/status/status_command.h"
 #include "cli/token/token_command.h"
@@ -32,6 +35,7 @@ constexpr char kFooter[] =
     "  harmonaize jobs\n"
     "  harmonaize events --follow\n"
     "  harmonaize dashboard\n"
+    "  harmonaize drain --wait --restart --within 10min\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
     "  harmonaize plan --fabric fabric.toml --size 64M\n"
     "  harmonaize probe 10.0.0.1 10.0.0.2 -o fabric.toml\n"
@@ -58,6 +62,9 @@ int main(int argc, char** argv) {
   harmonaize::AddExplainCommand(app, command_line);
   harmonaize::AddPlanCommand(app, command_line);
   harmonaize::AddProbeCommand(app, command_line);
+  harmonaize::AddMaintenanceCommand(app, command_line);
+  harmonaize::AddDrainCommand(app, command_line);
+  harmonaize::AddPromisesCommand(app, command_line);
   harmonaize::AddTokenCommand(app, command_line);
   harmonaize::AddCompletionCommand(app, command_line);
   harmonaize::AddManualCommand(app, command_line);

@@ -109,6 +109,19 @@ ncclResult_t hzSubscriptionDescriptor(hzSubscription_t subscription, int* descri
 /// the daemon has been replaced by one that refuses to go on.
 ncclResult_t hzNextEvent(hzSubscription_t subscription, int timeout_ms, hzEvent_t* event);
 
+/// Says that the job is ready for what the event with this id tells of, which asks for something by
+/// a time (maintenance.scheduled, capacity.reclaim, host.failing, checkpoint.advised,
+/// daemon.restarting). Again has no effect. The provider sees it; the deadline stays. `id` is
+/// hzEvent_t's.
+/// Errors: ncclInvalidUsage, with the reason, if this user has no such event, or nothing can be
+/// answered any more; ncclSystemError when no daemon listens.
+ncclResult_t hzAcknowledge(const char* id);
+
+/// Asks for `seconds` more than the event gives. The provider sees it, and may set another time,
+/// which comes as a new event. The last one counts. Errors: as hzAcknowledge, and
+/// ncclInvalidArgument unless `seconds` are 1 to 2592000.
+ncclResult_t hzExtend(const char* id, double seconds);
+
 /// Ends a subscription. When it returns, no callback runs any more. Not to be called by a callback.
 ncclResult_t hzUnsubscribe(hzSubscription_t subscription);
 

@@ -44,6 +44,7 @@ DAEMON_LAYERS = [
     ["daemon/host"],
     ["daemon/tenant"],
     ["daemon/jobs"],
+    ["daemon/promises"],
     ["daemon/cluster"],
     ["daemon/links"],
     ["daemon/plans", "daemon/sharing"],

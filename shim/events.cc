@@ -1,6 +1,7 @@
 // harmonaize.h: events.
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,6 +20,8 @@
 #include "shim/fallback.h"
 #include "src/base/log.h"
 #include "src/client/events/event_subscription.h"
+#include "src/ipc/daemon_search.h"
+#include "src/ipc/http_client.h"
 #include "src/ipc/socket_path.h"
 
 using harmonaize::EventQuery;
@@ -152,6 +155,22 @@ Status Unsubscribe(hzSubscription* subscription) {
   return Status::Ok();
 }
 
+/// Milliseconds within which a daemon must take an answer.
+constexpr int kAnswerWithinMs = 5000;
+/// Most time that may be asked for, in seconds: what daemons allow.
+constexpr double kMostAskedSeconds = 30 * 86400.0;
+
+/// Answers an event: `what` is the end of the route, and `body` what it takes.
+Status Answer(const char* id, const char* what, const std::string& body) {
+  HZ_RETURN_IF_ERROR(CheckPointer(id, "id"));
+  if (Forwarding()) return InvalidUsage("calls go to stock NCCL, which has no events");
+  HZ_ASSIGN_OR_RETURN(const FileDescriptor socket, FindDaemonHttp(ClientSocketPlaces()));
+  const HttpCall call{
+      .method = "POST", .target = "/v1/events/" + EncodeForUrl(id) + what, .body = body};
+  HZ_ASSIGN_OR_RETURN(const HttpReply reply, CallHttp(socket, call, kAnswerWithinMs));
+  return reply.status == 200 ? Status::Ok() : InvalidUsage("{}", ProblemIn(reply));
+}
+
 }  // namespace
 }  // namespace harmonaize::shim
 
@@ -185,6 +204,20 @@ hzNextEvent(hzSubscription_t subscription, int timeout_ms, hzEvent_t* event) {
     if (!subscription->last.has_value()) return Status(harmonaize::Code::kInProgress, "no event");
     *event = View(*subscription->last);
     return Status::Ok();
+  });
+}
+
+HZ_API(ncclResult_t) hzAcknowledge(const char* id) {
+  return Call("hzAcknowledge", nullptr, [&] { return Answer(id, "/acknowledge", "{}"); });
+}
+
+HZ_API(ncclResult_t) hzExtend(const char* id, double seconds) {
+  return Call("hzExtend", nullptr, [&]() -> Status {
+    if (!(seconds >= 1 && seconds <= kMostAskedSeconds)) {
+      return InvalidArgument("hzExtend takes 1 to {:.0f} seconds, not {}", kMostAskedSeconds,
+                             seconds);
+    }
+    return Answer(id, "/extend", fmt::format("{{\"seconds\":{:.3f}}}", seconds));
   });
 }
 

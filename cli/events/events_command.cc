@@ -14,6 +14,8 @@
 #include "cli/events/event_output.h"
 #include "cli/events/event_reading.h"
 #include "cli/jobs/job_search.h"
+#include "cli/json_view.h"
+#include "cli/maintenance/time_words.h"
 #include "cli/terminal.h"
 #include "src/events/event_filter.h"
 #include "src/events/event_type.h"
@@ -35,6 +37,10 @@ each event is a line of JSON as CloudEvents 1.0 has it. Its 'id' is what --after
 then begin behind that one. Where events are missing because the daemon does not keep them any more,
 a line on standard error says how many.
 
+With --acknowledge a tenant says that it is ready for what an event tells of that has a deadline, such
+as maintenance; --extend asks for more time. Operators see both; neither changes the deadline by
+itself.
+
 Severities have colours on a terminal, unless NO_COLOR is set.
 
 Exit status: 0; 1 when no daemon answered, or it refused; 2 for wrong options.
@@ -43,7 +49,9 @@ Examples:
   harmonaize events
   harmonaize events --follow --severity WARN
   harmonaize events --job llama --types 'rank.*,link.degraded'
-  harmonaize events --follow --from start --json | jq -r .data.text)";
+  harmonaize events --follow --from start --json | jq -r .data.text
+  harmonaize events --acknowledge 0c9f...e1.4a5b...07
+  harmonaize events --extend 0c9f...e1.4a5b...07 --by 10min)";
 
 /// Most events that a user may ask for; more than any daemon keeps.
 constexpr uint64_t kMostEvents = 1'000'000'000;
@@ -56,6 +64,9 @@ struct EventsOptions {
   std::string after;
   std::string from;
   uint64_t limit = 0;
+  std::string acknowledge;
+  std::string extend;
+  std::string by;
   bool follow = false;
   bool json = false;
 };
@@ -89,7 +100,32 @@ Result<std::string> Show(const EventsOptions& options) {
   return std::string(nothing ? "no events\n" : "");
 }
 
+/// Answers an event. That is done as a tenant, also by a user who is an operator besides.
+Result<std::string> Answer(const EventsOptions& options) {
+  HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindTenantsHttp(options.socket));
+  const bool ready = options.extend.empty();
+  Json order = Json::object();
+  if (!ready) {
+    HZ_ASSIGN_OR_RETURN(order["seconds"], SecondsInWord(options.by));
+  }
+  const std::string target = "/v1/events/" +
+                             EncodeForUrl(ready ? options.acknowledge : options.extend) +
+                             (ready ? "/acknowledge" : "/extend");
+  HZ_ASSIGN_OR_RETURN(
+      const std::string answer,
+      CallDaemon(daemon, {.method = "POST", .target = target, .body = order.dump()}));
+  if (options.json) return IndentJson(answer);
+  HZ_ASSIGN_OR_RETURN(const Json told, ParseDocument(answer));
+  if (ready) return "acknowledged " + MomentAt(told, "acknowledged") + "\n";
+  return "more time is asked for, until " + MomentAt(told, "asked_until") + "\n";
+}
+
 int Run(const EventsOptions& options) {
+  if (options.extend.empty() != options.by.empty()) {
+    Complain("--extend says which event, and --by how much longer: they go together");
+    return kUsageStatus;
+  }
+  if (!options.acknowledge.empty() || !options.extend.empty()) return Print(Answer(options));
   if (!options.follow && options.from == "now") {
     Complain("--from now is for events that are still to come: it needs --follow");
     return kUsageStatus;
@@ -122,6 +158,16 @@ void AddOptions(CLI::App& events, EventsOptions& options) {
   events.add_option("-n,--limit", options.limit, "End after so many events (default: never)")
       ->check(CLI::Range(uint64_t{1}, kMostEvents, "1 or more"))
       ->type_name("N");
+  CLI::Option* const acknowledge =
+      events
+          .add_option("--acknowledge", options.acknowledge, "Say that you are ready for this event")
+          ->type_name("ID");
+  events.add_option("--extend", options.extend, "Ask for more time than this event gives")
+      ->type_name("ID")
+      ->excludes(acknowledge);
+  events.add_option("--by", options.by, "With --extend: how much more, such as 10min")
+      ->check(CLI::Validator(CheckSecondsWord, ""))
+      ->type_name("TIME");
   events.add_flag("--json", options.json, "Print each event as a line of JSON");
   AddSocketOption(&events, &options.socket);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "daemon/reports/report_sources.h"
 
@@ -11,12 +12,15 @@ class Executor;
 namespace harmonaize::daemon {
 
 class Announcements;
+class Drain;
 class EventLoop;
 class HostTuning;
 class JobEvents;
 class JobTable;
 class Membership;
+class NoticeAnswers;
 class ProbeService;
+class PromiseBook;
 class SessionKeeper;
 class TenantTable;
 struct Config;
@@ -34,9 +38,14 @@ class EngineRooms {
   virtual const HostTuning& tuning() const = 0;
   virtual ReportSources report_sources() = 0;
   virtual JobTable& jobs() = 0;
-  // These two are nullptr in a daemon that tells no events.
+  // These are nullptr in a daemon that tells no events.
   virtual JobEvents* job_events() = 0;
   virtual Announcements* announcements() = 0;
+  virtual PromiseBook* promises() = 0;
+  virtual NoticeAnswers* notice_answers() = 0;
+  virtual Drain* drain() = 0;
+  /// Returns a call, for any thread, that has what these have done so far written to the disk.
+  virtual std::function<void()> RecordsFlusher() = 0;
 
  protected:
   ~EngineRooms() = default;

@@ -145,13 +145,13 @@ void Server::Run() {
   for (const std::unique_ptr<Door>& door : doors_) loop_->Unwatch(door->listener.get());
 }
 
-void Server::Close(bool http_closed) {
+void Server::Close(bool http_closed, const std::function<int()>& end) {
   if (CloseReceptions() && http_closed) return;
   Log(LogLevel::kWarning, kLogInit,
       "a tenant keeps a thread of the daemon's, which ends without it");
   RemoveSockets();
   static_cast<void>(FlushLog());
-  std::_Exit(EXIT_SUCCESS);
+  std::_Exit(end());
 }
 
 void Server::Stop() {

@@ -44,9 +44,9 @@ class Server {
   /// Ends Run. Thread: any.
   void Stop();
   /// Drops all connections. Does not return if a tenant keeps a thread of the daemon waiting, here
-  /// or, as `http_closed` says, among those of HTTP: the process then ends here. Requires: the
-  /// engine has gone.
-  void Close(bool http_closed);
+  /// or, as `http_closed` says, among those of HTTP: the process then ends here, with the status
+  /// that `end` returns, if it does. Requires: the engine has gone.
+  void Close(bool http_closed, const std::function<int()>& end);
 
   EventLoop& loop() { return *loop_; }
 

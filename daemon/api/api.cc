@@ -10,6 +10,7 @@
 #include "daemon/api/job_routes.h"
 #include "daemon/api/job_snapshots.h"
 #include "daemon/api/metric_routes.h"
+#include "daemon/api/notice_routes.h"
 #include "daemon/api/operator_routes.h"
 #include "daemon/api/page_routes.h"
 #include "daemon/api/token_routes.h"
@@ -68,7 +69,7 @@ std::vector<HttpRoute> Api::Routes(const Config& config, const ApiServices& serv
   std::vector<HttpRoute> routes;
   for (std::vector<HttpRoute> some :
        {EventRoutes(services), JobRoutes(services), HealthRoutes(services), MetricsRoutes(services),
-        TokenRoutes(services, config.tenants), OperatorRoutes(services),
+        TokenRoutes(services, config.tenants), OperatorRoutes(services), NoticeRoutes(services),
         PageRoutes(services, std::move(page))}) {
     std::move(some.begin(), some.end(), std::back_inserter(routes));
   }

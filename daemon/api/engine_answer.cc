@@ -13,27 +13,45 @@ void Answer(const EntityTags& tags, HttpExchange& exchange,
             const Result<nlohmann::json>& document) {
   if (!document.ok()) {
     const Status why = document.status();
-    const bool absent = why.code() == Code::kUnavailable;
-    return exchange.Respond(absent ? HttpProblem(404, why.message()) : HttpProblem(why));
+    if (why.code() == Code::kUnavailable) return exchange.Respond(HttpProblem(404, why.message()));
+    if (why.code() == Code::kInProgress) return exchange.Respond(HttpProblem(429, why.message()));
+    return exchange.Respond(HttpProblem(why));
   }
   HttpResponse response{.body = DumpJson(*document)};
   if (exchange.request().method == "GET") tags.Apply(exchange.request(), &response);
   exchange.Respond(std::move(response));
 }
 
+/// `before` returns what is done before the answer, apart from the engine's thread.
+void AskAndAnswer(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                  std::function<Result<nlohmann::json>(EngineRooms&)> ask,
+                  std::function<void()> (*before)(EngineRooms&)) {
+  const uint32_t tenant = exchange->request().caller.tenant.number;
+  const bool asked = services.gate->Post(
+      [services, tenant, exchange, ask = std::move(ask), before](EngineRooms& rooms) {
+        auto document = std::make_shared<Result<nlohmann::json>>(ask(rooms));
+        services.work->Post(
+            [tags = services.tags, exchange, document, first = before(rooms)] {
+              first();
+              Answer(*tags, *exchange, *document);
+            },
+            tenant);
+      });
+  if (!asked) exchange->Respond(HttpProblem(503, "the daemon is about to end"));
+}
+
 }  // namespace
 
 void AnswerFromEngine(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                       std::function<Result<nlohmann::json>(EngineRooms&)> ask) {
-  const uint32_t tenant = exchange->request().caller.tenant.number;
-  const bool asked =
-      services.gate->Post([services, tenant, exchange, ask = std::move(ask)](EngineRooms& rooms) {
-        auto document = std::make_shared<Result<nlohmann::json>>(ask(rooms));
-        services.work->Post(
-            [tags = services.tags, exchange, document] { Answer(*tags, *exchange, *document); },
-            tenant);
-      });
-  if (!asked) exchange->Respond(HttpProblem(503, "the daemon is about to end"));
+  AskAndAnswer(services, std::move(exchange), std::move(ask),
+               [](EngineRooms&) -> std::function<void()> { return [] {}; });
+}
+
+void AnswerOnceKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                    std::function<Result<nlohmann::json>(EngineRooms&)> ask) {
+  AskAndAnswer(services, std::move(exchange), std::move(ask),
+               [](EngineRooms& rooms) { return rooms.RecordsFlusher(); });
 }
 
 }  // namespace harmonaize::daemon

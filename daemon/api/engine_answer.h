@@ -12,9 +12,14 @@
 namespace harmonaize::daemon {
 
 /// Answers a request with what `ask` returns on the engine's thread. A failure is answered with a
-/// problem; kUnavailable means that there is no such thing, and is 404. `ask` does little: the
-/// answer is put into text on another thread.
+/// problem; kUnavailable means that there is no such thing, and is 404; kInProgress means that the
+/// caller asks too often, and is 429. `ask` does little: the answer is put into text on another
+/// thread.
 void AnswerFromEngine(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                       std::function<Result<nlohmann::json>(EngineRooms&)> ask);
+/// Does so for a request that announces, promises or answers something: what was done is on the
+/// disk before the caller hears of it.
+void AnswerOnceKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                    std::function<Result<nlohmann::json>(EngineRooms&)> ask);
 
 }  // namespace harmonaize::daemon

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "daemon/api/openapi.h"
+#include "daemon/job_events/drain.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -20,10 +21,15 @@ std::vector<HttpRoute> HealthRoutes(const ApiServices& services) {
   const auto lives = [](std::shared_ptr<HttpExchange> exchange, const HttpParameters&) {
     exchange->Respond(Word(200, "ok"));
   };
-  // The engine answers this one, so operations are carried out.
+  // The engine answers this one, so operations are carried out. A daemon that drains is not ready:
+  // whoever places jobs by this goes elsewhere.
   const auto serves = [gate = services.gate](std::shared_ptr<HttpExchange> exchange,
                                              const HttpParameters&) {
-    const bool asked = gate->Post([exchange](EngineRooms&) { exchange->Respond(Word(200, "ok")); });
+    const bool asked = gate->Post([exchange](EngineRooms& rooms) {
+      const bool drains =
+          rooms.drain() != nullptr && rooms.drain()->state() != Drain::State::kServing;
+      exchange->Respond(drains ? Word(503, "draining") : Word(200, "ok"));
+    });
     if (!asked) exchange->Respond(Word(503, "ending"));
   };
   return {

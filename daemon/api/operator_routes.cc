@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -10,14 +11,16 @@
 
 #include "daemon/api/engine_answer.h"
 #include "daemon/api/json_body.h"
+#include "daemon/api/notice_documents.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/job_events/announcements.h"
+#include "daemon/job_events/drain.h"
+#include "daemon/job_events/job_events.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/reports/status_cluster.h"
 #include "daemon/reports/status_report.h"
 #include "src/base/clean_text.h"
 #include "src/base/clock.h"
-#include "src/base/random.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event_data.h"
 
@@ -28,22 +31,13 @@ using nlohmann::json;
 using Kind = CloudNotice::Kind;
 using State = CloudNotice::State;
 
-/// Names of the values, in their order.
-constexpr std::string_view kKinds[] = {"maintenance", "reclaim", "risk_of_reclaim", "unhealthy"};
-constexpr std::string_view kStates[] = {"scheduled", "started", "completed", "withdrawn"};
-
-template <typename Enum, size_t kCount>
-Result<Enum> ValueNamed(const std::string& name, const std::string_view (&names)[kCount],
+template <typename Enum>
+Result<Enum> ValueNamed(const std::string& name, std::span<const std::string_view> names,
                         const char* field) {
-  for (size_t i = 0; i < kCount; ++i) {
+  for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == name) return static_cast<Enum>(i);
   }
   return InvalidArgument("'{}' is one of {}, not '{}'", field, fmt::join(names, ", "), name);
-}
-
-json TimeOrNull(double unix_seconds) {
-  if (unix_seconds == 0) return nullptr;
-  return TimeText(static_cast<int64_t>(unix_seconds * 1e9));
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -59,31 +53,13 @@ std::string HostName(const ReportSources& sources) {
   return named ? sources.cluster->host_name() : "this";
 }
 
-json Describe(const CloudNotice& notice) {
-  json description = {{"source", notice.source},
-                      {"id", notice.id},
-                      {"kind", kKinds[static_cast<size_t>(notice.kind)]},
-                      {"state", kStates[static_cast<size_t>(notice.state)]},
-                      {"survives", notice.survives},
-                      {"text", notice.text},
-                      {"not_before", nullptr},
-                      {"duration_seconds", nullptr}};
-  if (notice.not_before_seconds.has_value()) {
-    description["not_before"] = TimeText(*notice.not_before_seconds * 1'000'000'000);
-  }
-  if (notice.duration_seconds.has_value()) {
-    description["duration_seconds"] = *notice.duration_seconds;
-  }
-  return description;
-}
-
 Result<json> Hosts(EngineRooms& rooms) {
   json host = DaemonStatus(rooms.report_sources(), AnOperator());
   host["name"] = HostName(rooms.report_sources());
   host["announced"] = json::array();
   if (rooms.announcements() != nullptr) {
-    for (const CloudNotice& notice : rooms.announcements()->Active()) {
-      host["announced"].push_back(Describe(notice));
+    for (const Announcements::Active& active : rooms.announcements()->All()) {
+      host["announced"].push_back(Describe(active.notice));
     }
   }
   return json{{"hosts", json::array({std::move(host)})}};
@@ -121,71 +97,101 @@ Result<json> Plans(EngineRooms& rooms) {
   return json{{"communicators", std::move(plans)}};
 }
 
-Result<json> Promises(EngineRooms& rooms) {
-  json list = json::array();
-  if (rooms.announcements() != nullptr) {
-    for (const Announcements::Promise& promise : rooms.announcements()->promises()) {
-      const bool said = promise.promised_from_seconds != 0;
-      const bool began = promise.began_seconds != 0;
-      json one = {{"source", promise.source},
-                  {"id", promise.id},
-                  {"kind", kKinds[static_cast<size_t>(promise.kind)]},
-                  {"announced", TimeOrNull(promise.announced_seconds)},
-                  {"promised_from", TimeOrNull(promise.promised_from_seconds)},
-                  {"began", TimeOrNull(promise.began_seconds)},
-                  {"withdrawn", promise.withdrawn},
-                  {"kept", nullptr}};
-      if (said && began) {
-        one["promised_notice_seconds"] =
-            std::max(0.0, promise.promised_from_seconds - promise.announced_seconds);
-        one["notice_seconds"] = promise.began_seconds - promise.announced_seconds;
-        // Clocks of two machines may differ by a second.
-        one["kept"] = promise.began_seconds + 1 >= promise.promised_from_seconds;
-      }
-      list.push_back(std::move(one));
-    }
-  }
-  return json{{"promises", std::move(list)}};
-}
-
 // ---------------------------------------------------------------------------------------------
 // Announcing
 
-Result<CloudNotice> NoticeIn(const std::string& text) {
+Result<NoticeUpdate> UpdateIn(const std::string& text) {
   static constexpr std::string_view kFields[] = {
       "id", "kind", "state", "not_before", "duration_seconds", "survives", "text"};
   JsonBody body(text, kFields);
-  CloudNotice notice{.source = "operator",
-                     .id = body.Text("id", kMostNoticeIdBytes).value_or(""),
-                     .survives = body.YesNo("survives").value_or(false),
-                     .text = body.Text("text", kMostNoticeTextBytes).value_or("")};
-  const std::string kind = body.Text("kind", 64).value_or("maintenance");
-  const std::string state = body.Text("state", 64).value_or("scheduled");
+  NoticeUpdate update;
+  update.id = body.Text("id", kMostNoticeIdBytes).value_or("");
+  update.survives = body.YesNo("survives");
+  update.text = body.Text("text", kMostNoticeTextBytes);
+  const std::optional<std::string> kind = body.Text("kind", 64);
+  const std::optional<std::string> state = body.Text("state", 64);
   const std::optional<int64_t> not_before = body.Time("not_before");
   const std::optional<double> duration = body.Number("duration_seconds", 0, 1e9);
   HZ_RETURN_IF_ERROR(body.status());
-  HZ_ASSIGN_OR_RETURN(notice.kind, ValueNamed<Kind>(kind, kKinds, "kind"));
-  HZ_ASSIGN_OR_RETURN(notice.state, ValueNamed<State>(state, kStates, "state"));
-  if (not_before.has_value()) notice.not_before_seconds = *not_before / 1'000'000'000;
-  if (duration.has_value()) notice.duration_seconds = std::llround(*duration);
-  if (notice.id.empty()) {
-    if (notice.state != State::kScheduled) {
-      return InvalidArgument("'id' is missing: it is what the answer to the announcement said");
-    }
-    notice.id = fmt::format("operator-{:08x}", static_cast<uint32_t>(RandomNumber()));
+  if (kind.has_value()) {
+    // The last kind is for drains alone.
+    HZ_ASSIGN_OR_RETURN(update.kind,
+                        ValueNamed<Kind>(*kind, std::span(kNoticeKinds).first(4), "kind"));
   }
-  return notice;
+  if (state.has_value()) {
+    HZ_ASSIGN_OR_RETURN(update.state, ValueNamed<State>(*state, kNoticeStates, "state"));
+  }
+  if (not_before.has_value()) update.not_before_seconds = *not_before / 1'000'000'000;
+  if (duration.has_value()) update.duration_seconds = std::llround(*duration);
+  if (update.id.empty() && update.state.value_or(State::kScheduled) != State::kScheduled) {
+    return InvalidArgument("'id' is missing: it is what the answer to the announcement said");
+  }
+  return update;
 }
 
-Result<json> Announce(EngineRooms& rooms, const std::string& host, const CloudNotice& notice) {
+Status CheckHost(EngineRooms& rooms, const std::string& host) {
   const std::string own = HostName(rooms.report_sources());
   if (host != own && host != "this") {
     return Unavailable("this daemon speaks for the host '{}' alone: ask that of '{}'", own,
                        CleanText(host, 64));
   }
   if (rooms.announcements() == nullptr) return Unavailable("this daemon tells no events");
-  HZ_RETURN_IF_ERROR(rooms.announcements()->Take(notice));
+  return Status::Ok();
+}
+
+Result<json> Announce(EngineRooms& rooms, const std::string& host, const NoticeUpdate& update) {
+  HZ_RETURN_IF_ERROR(CheckHost(rooms, host));
+  HZ_ASSIGN_OR_RETURN(const CloudNotice notice, rooms.announcements()->Update(update));
   return Describe(notice);
+}
+
+Result<json> Announced(EngineRooms& rooms, const std::string& host) {
+  HZ_RETURN_IF_ERROR(CheckHost(rooms, host));
+  json list = json::array();
+  for (const Announcements::Active& active : rooms.announcements()->All()) {
+    list.push_back(DescribeWithAnswers(rooms, active));
+  }
+  return json{{"announced", std::move(list)}};
+}
+
+// ---------------------------------------------------------------------------------------------
+// Draining
+
+/// Longest time, in seconds, that a drain may be given: a year.
+constexpr double kMostDrainSeconds = 366 * 86400.0;
+
+Result<Drain::Order> DrainOrderIn(const std::string& text) {
+  static constexpr std::string_view kFields[] = {"deadline", "within_seconds", "reason", "restart"};
+  JsonBody body(text.empty() ? "{}" : text, kFields);
+  Drain::Order order;
+  order.reason = body.Text("reason", kMostReasonBytes).value_or("");
+  order.restart = body.YesNo("restart").value_or(false);
+  const std::optional<int64_t> deadline = body.Time("deadline");
+  const std::optional<double> within = body.Number("within_seconds", 0, kMostDrainSeconds);
+  HZ_RETURN_IF_ERROR(body.status());
+  if (deadline.has_value() && within.has_value()) {
+    return InvalidArgument("'deadline' and 'within_seconds' say the same: leave one out");
+  }
+  if (deadline.has_value()) order.deadline_seconds = *deadline / 1'000'000'000;
+  if (within.has_value()) order.deadline_seconds = std::llround(UnixSeconds() + *within);
+  return order;
+}
+
+Result<json> ShowDrain(EngineRooms& rooms, const std::string& host) {
+  HZ_RETURN_IF_ERROR(CheckHost(rooms, host));
+  return DrainDocument(rooms);
+}
+
+Result<json> BeginDrain(EngineRooms& rooms, const std::string& host, const Drain::Order& order) {
+  HZ_RETURN_IF_ERROR(CheckHost(rooms, host));
+  HZ_RETURN_IF_ERROR(rooms.drain()->Begin(order));
+  return DrainDocument(rooms);
+}
+
+Result<json> CancelDrain(EngineRooms& rooms, const std::string& host) {
+  HZ_RETURN_IF_ERROR(CheckHost(rooms, host));
+  HZ_RETURN_IF_ERROR(rooms.drain()->Cancel());
+  return DrainDocument(rooms);
 }
 
 /// An event that an operator tells a job, as it is in the request's body.
@@ -212,6 +218,9 @@ Result<Injected> InjectedIn(const std::string& text) {
   const std::optional<EventType> type = EventTypeNamed(name);
   if (!type.has_value()) {
     return InvalidArgument("there is no type '{}'; GET /v1/event-types lists them", name);
+  }
+  if (*type == EventType::kNoticeAnswered) {
+    return InvalidArgument("tenants alone answer: POST /v1/events/ID/acknowledge");
   }
   HZ_ASSIGN_OR_RETURN(std::string checked, CheckedEventData(*type, DumpJson(*data)));
   return Injected{job, *type, subject, std::move(checked)};
@@ -242,17 +251,40 @@ HttpRoute Read(const ApiServices& services, std::string pattern,
           }};
 }
 
+HttpRoute OfHost(const ApiServices& services, std::string method, std::string pattern,
+                 Result<json> (*answer)(EngineRooms&, const std::string&)) {
+  return {.method = std::move(method),
+          .pattern = std::move(pattern),
+          .audience = HttpAudience::kOperators,
+          .serve = [services, answer](std::shared_ptr<HttpExchange> exchange,
+                                      const HttpParameters& parameters) {
+            AnswerOnceKept(services, std::move(exchange),
+                           [host = parameters.at("host"), answer](EngineRooms& rooms) {
+                             return answer(rooms, host);
+                           });
+          }};
+}
+
 }  // namespace
 
 std::vector<HttpRoute> OperatorRoutes(const ApiServices& services) {
   const auto announce = [services](std::shared_ptr<HttpExchange> exchange,
                                    const HttpParameters& parameters) {
-    const Result<CloudNotice> notice = NoticeIn(exchange->request().body);
-    if (!notice.ok()) return exchange->Respond(HttpProblem(notice.status()));
-    AnswerFromEngine(services, std::move(exchange),
-                     [host = parameters.at("host"), notice = *notice](EngineRooms& rooms) {
-                       return Announce(rooms, host, notice);
-                     });
+    const Result<NoticeUpdate> update = UpdateIn(exchange->request().body);
+    if (!update.ok()) return exchange->Respond(HttpProblem(update.status()));
+    AnswerOnceKept(services, std::move(exchange),
+                   [host = parameters.at("host"), update = *update](EngineRooms& rooms) {
+                     return Announce(rooms, host, update);
+                   });
+  };
+  const auto drain = [services](std::shared_ptr<HttpExchange> exchange,
+                                const HttpParameters& parameters) {
+    const Result<Drain::Order> order = DrainOrderIn(exchange->request().body);
+    if (!order.ok()) return exchange->Respond(HttpProblem(order.status()));
+    AnswerOnceKept(services, std::move(exchange),
+                   [host = parameters.at("host"), order = *order](EngineRooms& rooms) {
+                     return BeginDrain(rooms, host, order);
+                   });
   };
   const auto inject = [services](std::shared_ptr<HttpExchange> exchange, const HttpParameters&) {
     Result<Injected> injected = InjectedIn(exchange->request().body);
@@ -265,11 +297,17 @@ std::vector<HttpRoute> OperatorRoutes(const ApiServices& services) {
           Read(services, "/v1/tenants", Tenants),
           Read(services, "/v1/links", Links),
           Read(services, "/v1/plans", Plans),
-          Read(services, "/v1/promises", Promises),
           {.method = "POST",
            .pattern = "/v1/hosts/{host}/maintenance",
            .audience = HttpAudience::kOperators,
            .serve = announce},
+          OfHost(services, "GET", "/v1/hosts/{host}/maintenance", Announced),
+          {.method = "POST",
+           .pattern = "/v1/hosts/{host}/drain",
+           .audience = HttpAudience::kOperators,
+           .serve = drain},
+          OfHost(services, "GET", "/v1/hosts/{host}/drain", ShowDrain),
+          OfHost(services, "DELETE", "/v1/hosts/{host}/drain", CancelDrain),
           {.method = "POST",
            .pattern = "/v1/events",
            .audience = HttpAudience::kOperators,

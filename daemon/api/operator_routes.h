@@ -7,9 +7,9 @@
 
 namespace harmonaize::daemon {
 
-/// Returns the routes of operators about this host: tenants, links, plans, what is announced for
-/// the host, and what was promised and kept; and those by which operators announce something, or
-/// tell jobs of an event.
+/// Returns the routes of operators about this host: tenants, links, plans, and what is announced
+/// for the host, with the answers of jobs; and those by which operators announce something, drain
+/// the host, or tell jobs of an event.
 std::vector<HttpRoute> OperatorRoutes(const ApiServices& services);
 
 }  // namespace harmonaize::daemon

@@ -161,6 +161,9 @@ struct SourceConfig {
   /// For Kubernetes: the node's name. For Azure: the machine's name as events name it; "": it is
   /// asked for. Other sources have none.
   std::string node = {};
+  /// For Azure: whether an event that concerns this machine alone is approved, so that it begins at
+  /// once, when all jobs on this host have acknowledged it.
+  bool approve_when_all_agree = false;
 };
 
 /// The sources that are polled; none by default.

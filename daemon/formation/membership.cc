@@ -56,7 +56,13 @@ Membership::Membership(const MembershipServices& services)
 // ---------------------------------------------------------------------------------------------
 // Ids
 
+Status Membership::CheckAdmitted(const Session& session) const {
+  if (refusal_.empty() || session.ranks() > 0) return Status::Ok();
+  return RemoteError("{}", refusal_);
+}
+
 Result<UniqueId> Membership::CreateId(Session& session) {
+  HZ_RETURN_IF_ERROR(CheckAdmitted(session));
   return ids_.Issue(&session.tenant(), session.id(), 0);
 }
 
@@ -75,6 +81,7 @@ void Membership::CreateGrowId(Session& session, uint32_t index, FormationClient:
 
 Result<uint32_t> Membership::Join(Session& session, const UniqueId& id, int ranks, int rank,
                                   const std::string& name) {
+  HZ_RETURN_IF_ERROR(CheckAdmitted(session));
   HZ_RETURN_IF_ERROR(CheckUniqueId(id));
   HZ_RETURN_IF_ERROR(CheckRanks(ranks, rank, 0));
   return client_.Apply(
@@ -130,6 +137,7 @@ Result<uint32_t> Membership::GrowFrom(Session& session, uint32_t index, int rank
 
 Result<uint32_t> Membership::JoinGrowth(Session& session, const UniqueId& id, int ranks, int rank,
                                         const std::string& name) {
+  HZ_RETURN_IF_ERROR(CheckAdmitted(session));
   HZ_RETURN_IF_ERROR(CheckUniqueId(id));
   return client_.Apply(
       session,

@@ -40,6 +40,12 @@ class Membership {
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
+  /// Refuses ids and communicators to processes that have no communicator, with this reason. Those
+  /// that have one may go on to make others, as their programs need them.
+  void Refuse(std::string why) { refusal_ = std::move(why); }
+  /// Takes all processes again.
+  void Admit() { refusal_.clear(); }
+
   /// An id that only ranks of the session's tenant may use.
   Result<UniqueId> CreateId(Session& session);
 
@@ -85,6 +91,7 @@ class Membership {
   void OnPeerLost(transport::PeerId peer);
 
  private:
+  Status CheckAdmitted(const Session& session) const;
   void Withdraw(Member* member, const WhyWithdrawn& why);
   bool MayEndLater(Communicator& communicator);
   void OnCommunicatorMessage(transport::PeerId peer, uint64_t key, const ClusterMessage& message);
@@ -104,6 +111,7 @@ class Membership {
   FormationClient client_;
   Departures departures_;
   LateRounds late_rounds_;
+  std::string refusal_;  ///< "": none.
 };
 
 }  // namespace harmonaize::daemon

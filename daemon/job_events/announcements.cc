@@ -3,180 +3,124 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
+#include "daemon/job_events/notice_events.h"
 #include "daemon/jobs/job_table.h"
-#include "daemon/tenant/rank_list.h"
+#include "daemon/promises/promise_book.h"
+#include "daemon/promises/record_keeper.h"
+#include "daemon/tenant/tenant.h"
 #include "src/base/log.h"
-#include "src/base/wall_clock.h"
+#include "src/base/random.h"
 
 namespace harmonaize::daemon {
 namespace {
 
-using Kind = CloudNotice::Kind;
-using State = CloudNotice::State;
-
-bool IsOver(State state) {
-  return state == State::kCompleted || state == State::kWithdrawn;
+bool HasEnded(CloudNotice::State state) {
+  return state == CloudNotice::State::kCompleted || state == CloudNotice::State::kWithdrawn;
 }
 
-double SecondsUntil(const CloudNotice& notice) {
-  if (!notice.not_before_seconds.has_value()) return 0;
-  return std::max(0.0, static_cast<double>(*notice.not_before_seconds) - UnixSeconds());
-}
-
-std::string WhenText(const CloudNotice& notice) {
-  const double seconds = SecondsUntil(notice);
-  return seconds > 0 ? fmt::format("in {:.0f} s", seconds) : "now";
-}
-
-// The texts and the data name what the job's own ranks have to expect, and nothing of the host.
-
-EventData Scheduled(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
-  EventData data(EventType::kMaintenanceScheduled,
-                 fmt::format("maintenance {} {} {}", WhenText(notice),
-                             notice.survives ? "makes a pause for" : "ends", RankList(ranks)));
-  data.Set(fields::kMaintenance, notice.id)
-      .Set(fields::kRanks, ranks)
-      .Set(fields::kKind, notice.survives ? "pause" : "reboot")
-      .Set(fields::kNoticeSeconds, SecondsUntil(notice))
-      .Set(fields::kConfidence, 1.0)
-      .Set(fields::kRecommendedAction, notice.survives ? "wait" : "checkpoint");
-  if (notice.not_before_seconds.has_value()) {
-    data.Set(fields::kNotBefore, *notice.not_before_seconds * 1'000'000'000);
-  }
-  if (notice.duration_seconds.has_value()) {
-    data.Set(fields::kDurationSeconds, static_cast<double>(*notice.duration_seconds));
-  }
-  return data;
-}
-
-EventData Started(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
-  EventData data(EventType::kMaintenanceStarted,
-                 fmt::format("maintenance of {} has begun", RankList(ranks)));
-  data.Set(fields::kMaintenance, notice.id)
-      .Set(fields::kRanks, ranks)
-      .Set(fields::kKind, notice.survives ? "pause" : "reboot");
-  if (notice.duration_seconds.has_value()) {
-    data.Set(fields::kDurationSeconds, static_cast<double>(*notice.duration_seconds));
-  }
-  return data;
-}
-
-EventData Completed(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
-  const bool withdrawn = notice.state == State::kWithdrawn;
-  EventData data(EventType::kMaintenanceCompleted,
-                 fmt::format("maintenance of {} {}", RankList(ranks),
-                             withdrawn ? "will not take place" : "is over"));
-  data.Set(fields::kMaintenance, notice.id)
-      .Set(fields::kRanks, ranks)
-      .Set(fields::kOutcome, withdrawn ? "withdrawn" : "done");
-  return data;
-}
-
-EventData Reclaim(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
-  EventData data(EventType::kCapacityReclaim,
-                 fmt::format("{} will be taken back {}", RankList(ranks), WhenText(notice)));
-  const auto now = static_cast<int64_t>(UnixSeconds());
-  data.Set(fields::kRanks, ranks)
-      .Set(fields::kDeadline, notice.not_before_seconds.value_or(now) * 1'000'000'000)
-      .Set(fields::kNoticeSeconds, SecondsUntil(notice))
-      .Set(fields::kOffer, notice.id)
-      .Set(fields::kConfidence, 1.0)
-      .Set(fields::kRecommendedAction, "checkpoint_and_leave");
-  return data;
-}
-
-EventData Reclaimed(const std::vector<int32_t>& ranks) {
-  EventData data(EventType::kCapacityReclaimed,
-                 fmt::format("{} are being taken back", RankList(ranks)));
-  data.Set(fields::kRanks, ranks);
-  return data;
-}
-
-EventData ReclaimWithdrawn(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
-  EventData data(EventType::kCapacityWithdrawn,
-                 fmt::format("{} will not be taken back after all", RankList(ranks)));
-  data.Set(fields::kOffer, notice.id);
-  return data;
-}
-
-EventData AtRisk(const std::vector<int32_t>& ranks) {
-  EventData data(EventType::kCapacityForecast,
-                 fmt::format("{} may be taken back soon; nobody knows when", RankList(ranks)));
-  data.Set(fields::kRanks, ranks).Set(fields::kRecommendedAction, "checkpoint");
-  return data;
-}
-
-EventData Failing(const std::vector<int32_t>& ranks) {
-  EventData data(EventType::kHostFailing,
-                 fmt::format("{} may fail: what they run on is not healthy", RankList(ranks)));
-  data.Set(fields::kRanks, ranks)
-      .Set(fields::kConfidence, 0.5)
-      .Set(fields::kRecommendedAction, "checkpoint");
-  return data;
-}
-
-/// Returns the event for a notice's present state; nullopt if there is nothing to say.
-std::optional<JobEvents::News> NewsOf(const CloudNotice& notice,
-                                      const std::vector<int32_t>& ranks) {
-  const auto news = [](EventType type, EventData data) {
-    return JobEvents::News{.type = type, .subject = "", .data = std::move(data)};
-  };
-  switch (notice.kind) {
-    case Kind::kMaintenance:
-      if (notice.state == State::kScheduled) {
-        return news(EventType::kMaintenanceScheduled, Scheduled(notice, ranks));
-      }
-      if (notice.state == State::kStarted) {
-        return news(EventType::kMaintenanceStarted, Started(notice, ranks));
-      }
-      return news(EventType::kMaintenanceCompleted, Completed(notice, ranks));
-    case Kind::kReclaim:
-      if (notice.state == State::kScheduled) {
-        return news(EventType::kCapacityReclaim, Reclaim(notice, ranks));
-      }
-      if (notice.state == State::kWithdrawn) {
-        return news(EventType::kCapacityWithdrawn, ReclaimWithdrawn(notice, ranks));
-      }
-      return news(EventType::kCapacityReclaimed, Reclaimed(ranks));
-    case Kind::kRiskOfReclaim:
-      if (IsOver(notice.state)) return std::nullopt;
-      return news(EventType::kCapacityForecast, AtRisk(ranks));
-    case Kind::kUnhealthy:
-      if (IsOver(notice.state)) return std::nullopt;
-      return news(EventType::kHostFailing, Failing(ranks));
-  }
-  return std::nullopt;
+/// Returns whether jobs would be told the same of both.
+bool LookAlike(const CloudNotice& a, const CloudNotice& b) {
+  return a.kind == b.kind && a.state == b.state && a.not_before_seconds == b.not_before_seconds &&
+         a.duration_seconds == b.duration_seconds && a.survives == b.survives;
 }
 
 }  // namespace
+
+Announcements::Announcements(const Services& services) : services_(services) {
+  services_.book->SetListener([this](const ToldNotice&) { LookForAgreement(); });
+}
+
+// ---------------------------------------------------------------------------------------------
+// Announcing
+
+void Announcements::Restore() {
+  for (const Record& record : services_.keeper->found()) {
+    if (record.kind != kNoticeRecord) continue;
+    const std::optional<CloudNotice> notice = NoticeIn(record);
+    if (!notice.has_value() || notice->source != kOperatorSource ||
+        notices_.size() >= kMostNotices) {
+      Log(LogLevel::kWarning, kLogInit, "a kept announcement is not understood, and is removed");
+      services_.keeper->Remove(record.kind, record.key);
+      continue;
+    }
+    const uint64_t promise = services_.book->Note(*notice);
+    notices_.emplace(Key{notice->source, notice->id}, Entry{*notice, promise});
+  }
+}
 
 Status Announcements::Take(const CloudNotice& notice) {
   const Key key{notice.source, notice.id};
   auto found = notices_.find(key);
   if (found == notices_.end()) {
-    if (IsOver(notice.state)) {
+    if (HasEnded(notice.state)) {
       return InvalidUsage("nothing is announced under the id '{}', so it cannot end", notice.id);
     }
     if (notices_.size() >= kMostNotices) {
       return InvalidUsage("{} things are announced for this host, which is as many as may be",
                           kMostNotices);
     }
-    found = notices_.emplace(key, Entry{notice, {}}).first;
-  } else if (found->second.notice.state != notice.state) {
+    found = notices_.emplace(key, Entry{notice}).first;
+  } else if (!LookAlike(found->second.notice, notice)) {
     found->second.told.clear();
+    found->second.agreement_told = false;
   }
   found->second.notice = notice;
-  NotePromise(notice);
+  found->second.promise = services_.book->Note(notice);
+  Keep(notice);
   Log(LogLevel::kInfo, kLogInit, "{} announces {} for this host: {}", notice.source, notice.id,
       notice.text);
   for (const auto& [id, communicator] : services_.communicators->all()) TellJobOf(*communicator);
-  if (IsOver(notice.state)) notices_.erase(found);
+  if (HasEnded(notice.state)) notices_.erase(found);
   return Status::Ok();
 }
+
+void Announcements::Keep(const CloudNotice& notice) {
+  if (notice.source != kOperatorSource) return;
+  const Record record = RecordOf(notice);
+  if (HasEnded(notice.state)) return services_.keeper->Remove(record.kind, record.key);
+  services_.keeper->Put(record);
+}
+
+Result<CloudNotice> Announcements::Update(const NoticeUpdate& update) {
+  if (update.id.starts_with(kDrainPrefix)) {
+    return InvalidUsage("'{}' is a drain: `harmonaize drain` changes it", update.id);
+  }
+  CloudNotice notice;
+  const auto found = notices_.find(Key{kOperatorSource, update.id});
+  if (found != notices_.end()) {
+    notice = found->second.notice;
+  } else {
+    notice.source = kOperatorSource;
+    notice.id = update.id;
+    if (notice.id.empty()) {
+      notice.id = fmt::format("operator-{:08x}", static_cast<uint32_t>(RandomNumber()));
+    }
+  }
+  notice.kind = update.kind.value_or(notice.kind);
+  const CloudNotice::State before = notice.state;
+  notice.state = update.state.value_or(notice.state);
+  if (before == CloudNotice::State::kStarted && notice.state == CloudNotice::State::kScheduled) {
+    return InvalidUsage("'{}' has begun, and cannot be scheduled again", notice.id);
+  }
+  if (update.not_before_seconds.has_value()) notice.not_before_seconds = update.not_before_seconds;
+  if (update.duration_seconds.has_value()) notice.duration_seconds = update.duration_seconds;
+  notice.survives = update.survives.value_or(notice.survives);
+  notice.text = update.text.value_or(notice.text);
+  HZ_RETURN_IF_ERROR(Take(notice));
+  return notice;
+}
+
+std::vector<Announcements::Active> Announcements::All() const {
+  std::vector<Active> active;
+  for (const auto& [key, entry] : notices_) active.push_back({entry.notice, entry.promise});
+  return active;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Telling
 
 void Announcements::OnFormed(const Communicator& communicator, int /*hosts*/) {
   TellJobOf(communicator);
@@ -191,13 +135,16 @@ void Announcements::OnEnded(const Communicator& communicator) {
 void Announcements::TellJobOf(const Communicator& communicator) {
   if (!communicator.has_ranks_here()) return;
   for (auto& [key, entry] : notices_) {
-    if (entry.told.insert(communicator.job()).second) Tell(entry.notice, *communicator.job());
+    if (entry.told.insert(communicator.job()).second) Tell(entry, *communicator.job());
   }
 }
 
-void Announcements::Tell(const CloudNotice& notice, Job& job) {
-  std::optional<JobEvents::News> news = NewsOf(notice, RanksHereOf(job));
-  if (news.has_value()) services_.events->Tell(job, std::move(*news));
+void Announcements::Tell(const Entry& entry, Job& job) {
+  const std::vector<int32_t> ranks = RanksHereOf(job);
+  std::optional<JobEvents::News> news = NewsOf(entry.notice, ranks);
+  if (!news.has_value()) return;
+  const uint64_t event = services_.events->Tell(job, std::move(*news));
+  services_.book->Assign(job, event, entry.promise, ranks);
 }
 
 // The ranks are those of the job's largest communicator here, which is that of all ranks in most
@@ -217,32 +164,49 @@ std::vector<int32_t> Announcements::RanksHereOf(const Job& job) const {
   return ranks;
 }
 
-void Announcements::NotePromise(const CloudNotice& notice) {
-  if (notice.kind != Kind::kMaintenance && notice.kind != Kind::kReclaim) return;
-  const auto same = [&](const Promise& one) {
-    return one.source == notice.source && one.id == notice.id;
-  };
-  auto promise = std::find_if(promises_.rbegin(), promises_.rend(), same);
-  if (promise == promises_.rend()) {
-    if (promises_.size() >= kMostPromises) promises_.erase(promises_.begin());
-    promises_.push_back(
-        {.source = notice.source,
-         .id = notice.id,
-         .kind = notice.kind,
-         .announced_seconds = UnixSeconds(),
-         .promised_from_seconds = static_cast<double>(notice.not_before_seconds.value_or(0))});
-    promise = promises_.rbegin();
-  }
-  if (notice.state == State::kStarted && promise->began_seconds == 0) {
-    promise->began_seconds = UnixSeconds();
-  }
-  promise->withdrawn = notice.state == State::kWithdrawn;
+// ---------------------------------------------------------------------------------------------
+// Agreement
+
+void Announcements::SetAgreementListener(std::string source,
+                                         std::function<void(const CloudNotice&)> listener) {
+  agreement_source_ = std::move(source);
+  on_agreement_ = std::move(listener);
 }
 
-std::vector<CloudNotice> Announcements::Active() const {
-  std::vector<CloudNotice> active;
-  for (const auto& [key, entry] : notices_) active.push_back(entry.notice);
-  return active;
+void Announcements::LookForAgreement() {
+  if (!on_agreement_) return;
+  for (auto& [key, entry] : notices_) {
+    if (entry.agreement_told || !AllAgree(entry)) continue;
+    entry.agreement_told = true;
+    Log(LogLevel::kInfo, kLogInit, "all jobs here have acknowledged {} of {}", entry.notice.id,
+        entry.notice.source);
+    on_agreement_(entry.notice);
+  }
+}
+
+bool Announcements::AllAgree(const Entry& entry) const {
+  const CloudNotice& notice = entry.notice;
+  if (notice.source != agreement_source_ || notice.state != CloudNotice::State::kScheduled ||
+      notice.concerns_others) {
+    return false;
+  }
+  const std::vector<const ToldNotice*> told = services_.book->ToldOf(entry.promise);
+  const auto agrees = [&](const Job* job) {
+    return std::any_of(told.begin(), told.end(), [&](const ToldNotice* one) {
+      return one->job == job->id.text() && one->tenant.name == job->tenant->identity.name &&
+             one->acknowledged_seconds > 0 && one->asked_seconds == 0;
+    });
+  };
+  const std::set<const Job*> jobs = JobsHere();
+  return !jobs.empty() && std::all_of(jobs.begin(), jobs.end(), agrees);
+}
+
+std::set<const Job*> Announcements::JobsHere() const {
+  std::set<const Job*> jobs;
+  for (const auto& [id, communicator] : services_.communicators->all()) {
+    if (communicator->has_ranks_here()) jobs.insert(communicator->job());
+  }
+  return jobs;
 }
 
 }  // namespace harmonaize::daemon

@@ -1,14 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/communicator/communicator_observer.h"
-#include "daemon/identity/job_identity.h"
 #include "daemon/job_events/job_events.h"
 #include "daemon/sources/cloud_notice.h"
 #include "src/base/status.h"
@@ -16,43 +17,66 @@
 namespace harmonaize::daemon {
 
 class CommunicatorRegistry;
+class PromiseBook;
+class RecordKeeper;
+struct ToldNotice;
+
+/// The source of what operators announce.
+inline constexpr char kOperatorSource[] = "operator";
+/// Begins the ids of what a drain announces; no other announcement has such an id.
+inline constexpr char kDrainPrefix[] = "drain-";
+
+/// What an operator says of an announcement. What is left out stays as it was, or has its default.
+struct NoticeUpdate {
+  std::string id = {};  ///< "": a new announcement, whose id is drawn.
+  std::optional<CloudNotice::Kind> kind = {};
+  std::optional<CloudNotice::State> state = {};
+  std::optional<int64_t> not_before_seconds = {};  ///< Since 1970.
+  std::optional<int64_t> duration_seconds = {};
+  std::optional<bool> survives = {};
+  std::optional<std::string> text = {};
+};
 
 /// What is announced for this host, by clouds or by its operators, and which jobs have been told.
 /// All jobs that have ranks here hear of it, at all of their hosts; a job that comes later hears of
-/// it when it comes. Thread: engine.
+/// it when it comes. What operators announce outlives the daemon; what clouds announce they say
+/// again to the next one. Thread: engine.
 class Announcements final : public CommunicatorObserver {
  public:
   /// All of these outlive this object.
   struct Services {
     JobEvents* events = nullptr;
     const CommunicatorRegistry* communicators = nullptr;
+    PromiseBook* book = nullptr;
+    RecordKeeper* keeper = nullptr;
   };
 
-  explicit Announcements(const Services& services) : services_(services) {}
+  explicit Announcements(const Services& services);
+
+  /// Takes in what operators announced to earlier daemons.
+  void Restore();
 
   /// Takes in what is new of a notice, and tells the jobs. Errors: kInvalidUsage if there are
   /// kMostNotices, or for news that end what has not begun.
   Status Take(const CloudNotice& notice);
+  /// Does so with what an operator says, and returns the whole notice. Errors: those of Take, and
+  /// kInvalidUsage for the notice of a drain.
+  Result<CloudNotice> Update(const NoticeUpdate& update);
 
-  /// A promise of time before something happens, and what became of it.
-  struct Promise {
-    std::string source;
-    std::string id;
-    CloudNotice::Kind kind = CloudNotice::Kind::kMaintenance;
-    double announced_seconds = 0;      ///< Since 1970.
-    double promised_from_seconds = 0;  ///< When it was to begin at the earliest; 0: was not said.
-    double began_seconds = 0;          ///< When it began; 0: it has not, or nobody knows.
-    bool withdrawn = false;
+  /// Sets who hears, once for each notice, that all jobs with ranks here have acknowledged a notice
+  /// of this source that is still to come, and that none has asked for more time. Nobody hears of
+  /// a notice that concerns other hosts, whose jobs were not asked.
+  void SetAgreementListener(std::string source, std::function<void(const CloudNotice&)> listener);
+
+  /// Something that holds now or is to come.
+  struct Active {
+    CloudNotice notice;
+    uint64_t promise = 0;  ///< Promise::number; 0: it promises nothing.
   };
-  /// The last promises, the newest last.
-  const std::vector<Promise>& promises() const { return promises_; }
-  /// What holds now or is to come.
-  std::vector<CloudNotice> Active() const;
+  std::vector<Active> All() const;
 
   /// Most notices at a time: a host has a handful.
   static constexpr size_t kMostNotices = 64;
-  /// Most promises that are remembered.
-  static constexpr size_t kMostPromises = 256;
 
   void OnFormed(const Communicator& communicator, int hosts) override;
   void OnEnded(const Communicator& communicator) override;
@@ -60,18 +84,24 @@ class Announcements final : public CommunicatorObserver {
  private:
   struct Entry {
     CloudNotice notice;
-    std::set<const Job*> told;  ///< Jobs on this host that know its present state.
+    uint64_t promise = 0;
+    bool agreement_told = false;
+    std::set<const Job*> told = {};  ///< Jobs on this host that know its present state.
   };
   using Key = std::pair<std::string, std::string>;  ///< Source and id.
 
+  void Keep(const CloudNotice& notice);
   void TellJobOf(const Communicator& communicator);
-  void Tell(const CloudNotice& notice, Job& job);
-  void NotePromise(const CloudNotice& notice);
+  void Tell(const Entry& entry, Job& job);
   std::vector<int32_t> RanksHereOf(const Job& job) const;
+  void LookForAgreement();
+  bool AllAgree(const Entry& entry) const;
+  std::set<const Job*> JobsHere() const;
 
   const Services services_;
   std::map<Key, Entry> notices_;
-  std::vector<Promise> promises_;
+  std::string agreement_source_;
+  std::function<void(const CloudNotice&)> on_agreement_;
 };
 
 }  // namespace harmonaize::daemon

@@ -15,6 +15,7 @@
 #include "daemon/events/event_bus.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/promises/promise_book.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/mismatch.h"
 #include "daemon/tenant/operation_text.h"
@@ -111,9 +112,11 @@ Result<std::string> JobEvents::DataOf(const News& news) {
   return made == nullptr ? std::get<std::string>(news.data) : made->Finish();
 }
 
-void JobEvents::Tell(Job& job, News news) {
+uint64_t JobEvents::Tell(Job& job, News news) {
   const std::optional<Event> event = Publish(job, std::move(news));
-  if (event.has_value() && services_.cluster != nullptr) Spread(job, MessageOf(*event), {});
+  if (!event.has_value()) return 0;
+  if (services_.cluster != nullptr) Spread(job, MessageOf(*event), {});
+  return event->unique;
 }
 
 void JobEvents::TellHere(Job& job, News news) {
@@ -137,7 +140,20 @@ std::optional<Event> JobEvents::Publish(Job& job, News news) {
                     .data = *data};
   job.heard.Add(event.unique);
   services_.bus->Publish(job.tenant->identity, event);
+  if (services_.book != nullptr) services_.book->OnTold(job, event, true);
   return event;
+}
+
+void JobEvents::TellOfPast(const TenantIdentity& tenant, const std::string& job, News news) {
+  const Result<std::string> data = DataOf(news);
+  if (!data.ok()) return;
+  services_.bus->Publish(tenant, {.job = job,
+                                  .unique = RandomNumber(),
+                                  .type = news.type,
+                                  .subject = std::move(news.subject),
+                                  .time_ns = NowNanoseconds(),
+                                  .severity = InfoOf(news.type).severity,
+                                  .data = *data});
 }
 
 void JobEvents::TellOfEnd(Job& job) {
@@ -225,6 +241,7 @@ void JobEvents::OnEvent(transport::PeerId peer, const EventMessage& message) {
   const std::optional<Event> event = EventOf(message, job.id);
   if (!event.has_value()) return;  // of a newer daemon
   services_.bus->Publish(job.tenant->identity, *event, EventOrigin::kAnotherDaemon);
+  if (services_.book != nullptr) services_.book->OnTold(job, *event, false);
   Spread(job, message, {communicator, peer});
 }
 

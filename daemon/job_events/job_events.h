@@ -19,6 +19,7 @@ namespace harmonaize::daemon {
 class Cluster;
 class CommunicatorRegistry;
 class EventBus;
+class PromiseBook;
 struct Job;
 struct TenantIdentity;
 
@@ -32,7 +33,8 @@ class JobEvents final : public CommunicatorObserver {
   struct Services {
     EventBus* bus = nullptr;
     const CommunicatorRegistry* communicators = nullptr;
-    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+    Cluster* cluster = nullptr;   ///< nullptr where this host stands alone.
+    PromiseBook* book = nullptr;  ///< Hears of all events of jobs; nullptr: nobody does.
   };
 
   explicit JobEvents(const Services& services);
@@ -45,13 +47,16 @@ class JobEvents final : public CommunicatorObserver {
     std::variant<EventData, std::string> data;
     std::optional<Severity> severity = {};  ///< nullopt: the type's.
   };
-  /// Tells an event of a job that is on this host, at all hosts of the job.
-  void Tell(Job& job, News news);
+  /// Tells an event of a job that is on this host, at all hosts of the job. Returns its
+  /// Event::unique; 0 if it cannot be told.
+  uint64_t Tell(Job& job, News news);
   /// Tells an event at this host alone: the others tell it themselves, or cannot be reached.
   void TellHere(Job& job, News news);
   /// Counts an event that the communicator's tenant can cause as often as it likes. Returns whether
   /// it may be told; there is a limit for each tenant.
   bool MayTellMore(const Communicator& communicator);
+  /// Tells a tenant's subscribers, on this host alone, of a job that is on no host any more.
+  void TellOfPast(const TenantIdentity& tenant, const std::string& job, News news);
   /// Tells an event that is for this host's operators alone.
   void TellOperators(News news);
 

@@ -38,14 +38,20 @@ Result<std::unique_ptr<EventBus>> OpenEvents(const Config& config, EventPublishe
   return EventBus::Create(std::move(options));
 }
 
-/// Has the engine hear of what clouds announce.
-Result<std::unique_ptr<SourcePoller>> PollSources(const SourcesConfig& config,
-                                                  const std::shared_ptr<EngineGate>& gate) {
-  return SourcePoller::Start(config, [gate](const CloudNotice& notice) {
-    gate->Post([notice](EngineRooms& rooms) {
-      const Status taken = rooms.announcements()->Take(notice);
-      if (!taken.ok()) Log(LogLevel::kWarning, kLogInit, "{}", taken.message());
+/// Has Azure told that it may begin with what all jobs here have acknowledged. Requires: `poller`
+/// outlives the engine's thread, or the gate is shut before.
+void ApproveWhatAllAgreeTo(EngineGate& gate, const std::string& source, SourcePoller* poller) {
+  const auto approve = [poller](const CloudNotice& notice) {
+    poller->Approve(notice.id, [id = notice.id](const Status& outcome) {
+      if (outcome.ok()) {
+        Log(LogLevel::kInfo, kLogInit, "{} is approved: all jobs here have acknowledged it", id);
+      } else {
+        Log(LogLevel::kWarning, kLogInit, "{} is not approved: {}", id, outcome.message());
+      }
     });
+  };
+  gate.Post([source, approve](EngineRooms& rooms) {
+    rooms.announcements()->SetAgreementListener(source, approve);
   });
 }
 
@@ -103,7 +109,10 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
   HZ_ASSIGN_OR_RETURN(daemon->engine_, Engine::Create(config, std::move(calibration), accounts));
   HZ_ASSIGN_OR_RETURN(daemon->publisher_, OpenPublisher(config));
   HZ_ASSIGN_OR_RETURN(daemon->events_, OpenEvents(config, daemon->publisher_.get()));
-  daemon->engine_->TellEventsTo(daemon->events_.get());
+  daemon->engine_->TellEventsTo(daemon->events_.get(), [self = daemon.get()] {
+    self->is_to_restart_.store(true, std::memory_order_relaxed);
+    self->Stop();
+  });
   daemon->gate_ = std::make_shared<EngineGate>(daemon->engine_.get());
   HZ_RETURN_IF_ERROR(daemon->server_->Serve(daemon->gate_, std::move(accounts)));
   const std::shared_ptr<TokenStore> tokens =
@@ -112,7 +121,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
                       Api::Create(config, daemon->gate_, daemon->events_.get(), tokens));
   HZ_ASSIGN_OR_RETURN(daemon->http_, OpenHttp(config, tokens, daemon->api_->handler()));
   if (!config.sources.sources.empty()) {
-    HZ_ASSIGN_OR_RETURN(daemon->sources_, PollSources(config.sources, daemon->gate_));
+    HZ_RETURN_IF_ERROR(daemon->PollSources(config.sources));
   }
   daemon->server_->ServeHttp([http = daemon->http_.get()](AdoptedConnection* connection) {
     return http->Adopt(connection);
@@ -120,12 +129,28 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
   return daemon;
 }
 
+// Has the engine hear of what clouds announce, and clouds of what all jobs here agree to.
+Status Daemon::PollSources(const SourcesConfig& config) {
+  const auto on_notice = [gate = gate_](const CloudNotice& notice) {
+    gate->Post([notice](EngineRooms& rooms) {
+      const Status taken = rooms.announcements()->Take(notice);
+      if (!taken.ok()) Log(LogLevel::kWarning, kLogInit, "{}", taken.message());
+    });
+  };
+  HZ_ASSIGN_OR_RETURN(sources_, SourcePoller::Start(config, on_notice));
+  for (const SourceConfig& source : config.sources) {
+    if (source.approve_when_all_agree) ApproveWhatAllAgreeTo(*gate_, source.kind, sources_.get());
+  }
+  return Status::Ok();
+}
+
 // Threads that serve HTTP or ask clouds may run already where Create has failed.
 Daemon::~Daemon() {
   if (gate_ != nullptr) gate_->Shut();
 }
 
-void Daemon::Run(const std::function<void()>& on_listening) {
+void Daemon::Run(const std::function<void()>& on_listening,
+                 const std::function<int()>& start_anew) {
   engine_->Start();
   on_listening();
   server_->Run();
@@ -137,7 +162,7 @@ void Daemon::Run(const std::function<void()>& on_listening) {
   const bool http_closed = http_->Close();
   // Destroys the engine's sessions too, and with them what they keep of the receptions'.
   engine_.reset();
-  server_->Close(http_closed);
+  server_->Close(http_closed, [&] { return is_to_restart() ? start_anew() : EXIT_SUCCESS; });
 }
 
 }  // namespace harmonaize::daemon

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -26,16 +27,22 @@ class Daemon {
   ~Daemon();
 
   /// Serves until Stop. Calls `on_listening` once tenants can connect. Does not wait for a tenant
-  /// that makes a thread of the daemon wait: the process then ends here.
-  void Run(const std::function<void()>& on_listening);
+  /// that makes a thread of the daemon wait: the process then ends here, and where the daemon is to
+  /// start anew, `start_anew` sees to that; it returns an exit status if it fails.
+  void Run(const std::function<void()>& on_listening, const std::function<int()>& start_anew);
   /// Ends Run. Thread: any.
   void Stop() { server_->Stop(); }
+  /// Returns whether Run ended because the daemon is to start anew. Requires: Run has returned.
+  bool is_to_restart() const { return is_to_restart_.load(std::memory_order_relaxed); }
 
   /// The main thread's loop.
   EventLoop& loop() { return server_->loop(); }
 
  private:
   Daemon() = default;
+  Status PollSources(const SourcesConfig& config);
+
+  std::atomic<bool> is_to_restart_{false};
 
   std::unique_ptr<EventPublisher> publisher_;  ///< Outlives the bus; nullptr: there is none.
   std::unique_ptr<EventBus> events_;           ///< Outlives the engine, which tells it of events.

@@ -215,15 +215,49 @@ HostTuning::Means Engine::MeansToTune() {
               }};
 }
 
-void Engine::TellEventsTo(EventBus* bus) {
-  job_events_.emplace(
-      JobEvents::Services{.bus = bus, .communicators = &communicators_, .cluster = cluster_.get()});
+// Without the file nothing is kept, and the rest goes on.
+void Engine::OpenRecords() {
+  records_ = std::make_unique<RecordKeeper>();
+  if (config_.state_path.empty()) return;
+  Result<std::unique_ptr<RecordKeeper>> opened =
+      RecordKeeper::Open(config_.state_path + "/promises.sqlite3", &background_);
+  if (opened.ok()) {
+    records_ = std::move(*opened);
+    return;
+  }
+  Log(LogLevel::kWarning, kLogInit,
+      "what is promised and announced does not outlive this daemon: {}", opened.status().message());
+}
+
+void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
+  OpenRecords();
+  promises_.emplace(records_.get());
+  promises_->Restore();
+  job_events_.emplace(JobEvents::Services{.bus = bus,
+                                          .communicators = &communicators_,
+                                          .cluster = cluster_.get(),
+                                          .book = &*promises_});
   observers_.Add(&*job_events_);
   hang_events_.emplace(&*job_events_);
   diagnosis_->Add(&*hang_events_);
-  announcements_.emplace(
-      Announcements::Services{.events = &*job_events_, .communicators = &communicators_});
+  announcements_.emplace(Announcements::Services{.events = &*job_events_,
+                                                 .communicators = &communicators_,
+                                                 .book = &*promises_,
+                                                 .keeper = records_.get()});
   observers_.Add(&*announcements_);
+  announcements_->Restore();
+  answers_.emplace(
+      NoticeAnswers::Services{.book = &*promises_, .jobs = &jobs_, .events = &*job_events_});
+  drain_.emplace(Drain::Services{.announcements = &*announcements_,
+                                 .membership = &*membership_,
+                                 .communicators = &communicators_,
+                                 .waiting = &waiting_,
+                                 .events = &*job_events_,
+                                 .book = &*promises_,
+                                 .keeper = records_.get(),
+                                 .loop = loop_.get(),
+                                 .restart = std::move(restart)});
+  drain_->Restore();
 }
 
 void Engine::Start() {
@@ -238,6 +272,9 @@ void Engine::Stop(const std::string& why) {
   stopping_.store(true, std::memory_order_release);
   loop_->Wake();
   thread_.join();
+  if (records_ != nullptr) {
+    GuardedAndLogged("what is promised", [this] { records_->Flush(); });
+  }
   const Status kept = Caught([this] { return usage_->KeepNow(); });
   if (!kept.ok()) {
     Log(LogLevel::kWarning, kLogInit, "what tenants have used is not kept: {}", kept.message());

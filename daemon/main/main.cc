@@ -5,7 +5,10 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <climits>
 #include <cstdio>
+#include <functional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -81,7 +84,37 @@ bool HugePagesOfSharedMemoryAreDenied() {
   return setting.empty() || setting.find("[deny]") != std::string::npos;
 }
 
-Status Serve(const Config& config) {
+/// Logs why the process ends, and returns its exit status. If nobody takes the log the process ends
+/// here, since the closing of streams at its end would wait as well.
+int End(const Status& served) {
+  const int status = served.ok() ? 0 : 1;
+  if (!served.ok()) Log(LogLevel::kError, kLogInit, "{}", served.message());
+  if (!FlushLog()) _exit(status);
+  return status;
+}
+
+/// Returns the file of this program: the name by which it was started, which may lead to a newer
+/// version later, or the file itself where that is no absolute path.
+std::string ProgramFile(const char* name) {
+  if (name != nullptr && name[0] == '/') return name;
+  char path[PATH_MAX] = {};
+  return readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "/proc/self/exe";
+}
+
+/// Becomes the program anew, with the same arguments. The process keeps its number, so that this
+/// needs no service manager and none counts it as a failure. Returns if that fails, with the exit
+/// status, after which a service manager starts the daemon.
+int StartAnew(const std::string& program, char** argv) {
+  Log(LogLevel::kInfo, kLogInit, "starting {} anew", program);
+  FlushLog();
+  // What is left open is closed; all descriptors are made so.
+  execv(program.c_str(), argv);
+  return End(ErrnoError(errno, "cannot start " + program + " anew"));
+}
+
+/// Serves until the daemon is stopped. Returns whether it is to start anew, which `start_anew` does
+/// where the process cannot end otherwise.
+Result<bool> Serve(const Config& config, const std::function<int()>& start_anew) {
   RaiseDescriptorLimit();
   mallopt(M_TRIM_THRESHOLD, kKeptOfArena);
   HZ_ASSIGN_OR_RETURN(FileDescriptor signals, CatchSignals());
@@ -106,28 +139,23 @@ Status Serve(const Config& config) {
     Log(LogLevel::kInfo, kLogInit, "signal {}: stopping", info.ssi_signo);
     daemon->Stop();
   }));
-  daemon->Run([&] {
+  const auto on_listening = [&] {
     Log(LogLevel::kInfo, kLogInit, "harmonaized {} listens at {} with {} workers", kVersion,
         config.socket_path, config.workers);
     const Host& host = ThisHost();
     Log(LogLevel::kInfo, kLogInit, "on {} processors of {} cores, near {} memory nodes",
         host.processors.size(), host.cores, host.NodesWithProcessors().size());
     sd_notify(0, "READY=1");
-  });
+  };
+  daemon->Run(on_listening, start_anew);
+  // A daemon that starts anew is the same process to its service manager.
+  if (daemon->is_to_restart()) return true;
   sd_notify(0, "STOPPING=1");
-  return Status::Ok();
-}
-
-/// Logs why the process ends, and returns its exit status. If nobody takes the log the process ends
-/// here, since the closing of streams at its end would wait as well.
-int End(const Status& served) {
-  const int status = served.ok() ? 0 : 1;
-  if (!served.ok()) Log(LogLevel::kError, kLogInit, "{}", served.message());
-  if (!FlushLog()) _exit(status);
-  return status;
+  return false;
 }
 
 int Main(int argc, char** argv) {
+  const std::string program = ProgramFile(argv[0]);
   CLI::App app(kDescription, "harmonaized");
   app.footer(kExamples);
   app.set_version_flag("--version", kVersion);
@@ -157,7 +185,9 @@ int Main(int argc, char** argv) {
     std::fputs(ConfigTemplate(*config).c_str(), stdout);
     return 0;
   }
-  return End(Serve(*config));
+  const auto start_anew = [&] { return StartAnew(program, argv); };
+  const Result<bool> served = Serve(*config, start_anew);
+  return served.ok() && *served ? start_anew() : End(served.status());
 }
 
 }  // namespace

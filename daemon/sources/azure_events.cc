@@ -81,6 +81,7 @@ void ReadAzureEvent(const json& event, const std::string& host, PublishedNotices
   notice.id = TextIn(event, "EventId").value_or("");
   notice.kind = type->kind;
   notice.survives = type->survives;
+  notice.concerns_others = resources->size() != 1;
   if (!ReadAzureStatus(event, &notice)) return published->Doubt("an event has an unknown status");
   ReadAzureTimes(event, &notice, published);
   notice.text = fmt::format("{} by {}: {}", name, TextIn(event, "EventSource").value_or("Azure"),

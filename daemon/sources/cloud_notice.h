@@ -16,10 +16,11 @@ inline constexpr size_t kMostNoticeTextBytes = 256;
 /// What a cloud announces for this host, in the same words for all clouds.
 struct CloudNotice {
   enum class Kind : uint8_t {
-    kMaintenance,    ///< The host pauses, reboots or moves.
-    kReclaim,        ///< The host is taken away (spot, preemption, termination).
-    kRiskOfReclaim,  ///< The host may be taken away soon; no time is set.
-    kUnhealthy,      ///< The host is failing.
+    kMaintenance,     ///< The host pauses, reboots or moves.
+    kReclaim,         ///< The host is taken away (spot, preemption, termination).
+    kRiskOfReclaim,   ///< The host may be taken away soon; no time is set.
+    kUnhealthy,       ///< The host is failing.
+    kServiceRestart,  ///< This daemon restarts. No cloud announces that.
   };
   /// A notice begins with kScheduled or kStarted, never goes back from kStarted to kScheduled, and
   /// ends with one of the last two.
@@ -30,7 +31,7 @@ struct CloudNotice {
     kWithdrawn,  ///< It did not happen, and will not.
   };
 
-  std::string source;  ///< "azure", "aws", "gcp" or "kubernetes".
+  std::string source;  ///< "azure", "aws", "gcp", "kubernetes" or, by hand, "operator".
   /// The same for all news of one notice, and unlike those of the source's other notices. It is the
   /// source's own id or, where the source gives none, a name that ends in the time, in seconds
   /// since 1970, at which this daemon first saw the notice. It is clean, without spaces.
@@ -44,7 +45,10 @@ struct CloudNotice {
   /// Whether the processes of this host go on after it where they are. Otherwise they end with it,
   /// or nothing is promised.
   bool survives = false;
-  std::string text;  ///< For operators; clean, one line.
+  /// Whether the source says that other hosts are affected, too: what is decided about it is then
+  /// decided for them.
+  bool concerns_others = false;
+  std::string text = {};  ///< For operators; clean, one line.
 
   bool operator==(const CloudNotice&) const = default;
 };

@@ -107,6 +107,9 @@ Status ValidateNode(const SourceConfig& source, const SourceKind& kind, const st
   if (kind.is_kubernetes && (source.node.empty() || source.node.starts_with('.'))) {
     return InvalidArgument("{}.node is missing; name this host as `kubectl get nodes` does", key);
   }
+  if (source.approve_when_all_agree && kind.name != "azure") {
+    return InvalidArgument("{}.approve_when_all_agree is for azure alone; leave it out", key);
+  }
   if (!source.node.empty() && !kind.is_kubernetes && kind.name != "azure") {
     return InvalidArgument("{}.node is for kubernetes and azure alone; leave it out", key);
   }

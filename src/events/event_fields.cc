@@ -285,10 +285,21 @@ constexpr EventField kPowerLimitedFields[] = {
     kSlowdown,
     kText};
 constexpr EventField kDaemonRestartingFields[] = {
-    Required(kDeadline), kNotice,
-    Meaning(kExpected, "How long operations are likely to wait, as quantiles."), kAction, kText};
+    Meaning(kMaintenance,
+            "An id, the same in the event that calls it off; absent if the service stops now."),
+    Required(kDeadline),
+    kNotice,
+    Meaning(kExpected, "How long operations are likely to wait, as quantiles."),
+    kAction,
+    kText};
 constexpr EventField kDaemonRestartedFields[] = {
     {"took_seconds", kSeconds, "How long operations had to wait."}, kText};
+constexpr EventField kNoticeAnsweredFields[] = {
+    Required({"event", kName, "Id of the event that is answered."}),
+    Required({"answer", kChoice, "That the tenant is ready, or that it asks for more time.", false,
+              "acknowledged more_time"}),
+    {"asked_until", kTime, "Until when the tenant asks for time."},
+    kText};
 
 constexpr std::string_view kNotWhichHosts = "On which host the ranks run, and who else runs there.";
 constexpr std::string_view kNotWhoElse =
@@ -341,13 +352,14 @@ constexpr EventFields kFields[] = {
     {kPowerLimitedFields, "The cap in watts, which host it holds for, and whom else it concerns."},
     {kDaemonRestartingFields, "Why, and from which version to which."},
     {kDaemonRestartedFields, "Why, and from which version to which."},
+    {kNoticeAnsweredFields, "Which process has answered, and whether the provider agrees."},
 };
 
 constexpr bool EndInText() {
   for (const EventFields& type : kFields) {
     if (type.fields.back().name != kText.name || !type.fields.back().required) return false;
   }
-  return std::size(kFields) == static_cast<size_t>(EventType::kDaemonRestarted) + 1;
+  return std::size(kFields) == static_cast<size_t>(EventType::kNoticeAnswered) + 1;
 }
 static_assert(EndInText());
 

@@ -66,6 +66,8 @@ constexpr EventTypeInfo kTypes[] = {
     {kDaemonRestarting, "daemon.restarting", kWarning,
      "The communication service will restart at the deadline.", 1},
     {kDaemonRestarted, "daemon.restarted", kInfo, "The communication service runs again.", 1},
+    {kNoticeAnswered, "notice.answered", kInfo,
+     "The tenant has acknowledged an event that has a deadline, or asks for more time.", 1},
 };
 
 /// A row that is out of its type's order would be taken for another type.
@@ -73,7 +75,7 @@ constexpr bool InOrder() {
   for (size_t i = 0; i < std::size(kTypes); ++i) {
     if (static_cast<size_t>(kTypes[i].type) != i) return false;
   }
-  return std::size(kTypes) == static_cast<size_t>(kDaemonRestarted) + 1;
+  return std::size(kTypes) == static_cast<size_t>(kNoticeAnswered) + 1;
 }
 static_assert(InOrder());
 

@@ -42,6 +42,7 @@ enum class EventType : uint8_t {
   kPowerLimited,
   kDaemonRestarting,
   kDaemonRestarted,
+  kNoticeAnswered,
 };
 
 /// How bad an event is, by the numbers of OpenTelemetry's logs, which CloudEvents' extension takes.

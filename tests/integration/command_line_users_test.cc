@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -157,6 +158,67 @@ TEST_F(CommandsOfUsers, LeaveTokensToOperators) {
       EXPECT_EQ(refused.status, 1);
       ExpectHolds(refused.text, "this user may not connect");
       ExpectHolds(refused.text, "operators are root, the user who runs the daemon");
+    }
+  });
+}
+
+int RunWithRanksAs(uid_t user, const std::string& job, const std::function<void()>& body) {
+  return StatusOf(StartAs(user, [&] {
+    setenv("HARMONAIZE_SOCKET", kSystemSocket, 1);
+    const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+      setenv("HARMONAIZE_JOB", job.c_str(), 1);
+      ncclComm_t communicator;
+      if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
+      EXPECT_EQ(CountRanks(communicator), 2);
+      if (rank == 0) body();
+      EXPECT_EQ(CountRanks(communicator), 2);
+      EXPECT_NCCL(ncclCommDestroy(communicator));
+      return 0;
+    });
+    return statuses == std::vector<int>{0, 0} ? 0 : 1;
+  }));
+}
+
+/// The id of the one event of this type that the user may read.
+std::string EventIdOf(uid_t user, const std::string& type) {
+  const Ran events = Command(user, {"events", "--json", "--types", type});
+  EXPECT_EQ(LinesLike(events.text, ".+"), 1) << events.text;
+  return json::parse(events.text).at("id");
+}
+
+TEST_F(CommandsOfUsers, AnswerAndReadPromisesOfTheirOwnAlone) {
+  PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
+    const SystemDaemon daemon;
+    EXPECT_EQ(Command(0, {"maintenance", "announce", "--id", "m1", "--in", "1h"}).status, 0);
+    ASSERT_EQ(RunWithRanksAs(kAlice, "alices", [] {}), 0);
+    ASSERT_EQ(RunWithRanksAs(kBob, "bobs", [] {}), 0);
+    EXPECT_EQ(Command(0, {"events", "--follow", "--from", "start", "--limit", "2"}).status, 0);
+    const std::string of_alice = EventIdOf(kAlice, "maintenance.scheduled");
+    const Ran foreign = Command(kBob, {"events", "--acknowledge", of_alice});
+    std::string unknown = of_alice;
+    unknown.back() = unknown.back() == '0' ? '1' : '0';
+    const Ran none = Command(kBob, {"events", "--acknowledge", unknown});
+    EXPECT_EQ(foreign.status, 1);
+    EXPECT_EQ(foreign.text.substr(foreign.text.find("that can be")),
+              none.text.substr(none.text.find("that can be")));
+    EXPECT_EQ(Command(0, {"events", "--acknowledge", of_alice}).status, 1)
+        << "an operator answers for no tenant";
+    EXPECT_EQ(Command(kAlice, {"events", "--acknowledge", of_alice}).status, 0);
+    const json alices = json::parse(Command(kAlice, {"promises", "--json"}).text);
+    EXPECT_EQ(alices.at("promises").at(0).at("told").size(), 1u);
+    EXPECT_EQ(alices.dump().find("tenant"), std::string::npos) << alices;
+    EXPECT_EQ(alices.dump().find("source"), std::string::npos) << alices;
+    EXPECT_EQ(json::parse(Command(kCarol, {"promises", "--json"}).text).at("promises").size(), 0u);
+    const json all = json::parse(Command(0, {"promises", "--json"}).text);
+    EXPECT_EQ(all.at("promises").at(0).at("told").size(), 2u);
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"drain"},
+                                                  {"drain", "--show"},
+                                                  {"drain", "--cancel"},
+                                                  {"maintenance", "list"},
+                                                  {"maintenance", "announce", "--in", "1h"}}) {
+      const Ran refused = Command(kAlice, words);
+      EXPECT_EQ(refused.status, 1) << words.front();
+      ExpectHolds(refused.text, "this user may not connect");
     }
   });
 }

@@ -20,6 +20,7 @@
 #include "src/ipc/http_client.h"
 #include "src/ipc/http_socket.h"
 #include "src/ipc/operator_socket.h"
+#include "tests/support/cluster.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/hosts_case.h"
 #include "tests/support/other_users.h"
@@ -90,6 +91,50 @@ TEST(Http, ShowsAJobWithItsRanksAndWhatItHasDone) {
   for (const int status : statuses) EXPECT_EQ(status, 0);
 }
 
+TEST(Http, AnAnswerAtOneHostReachesTheOneThatAnnounced) {
+  TestCluster cluster(3);
+  HostedRanks ranks(&cluster, {0, 1, 2});
+  ranks.Start([&](int rank) {
+    setenv("HARMONAIZE_JOB", "over three hosts", 1);
+    ncclComm_t all = ranks.Join(rank);
+    hzSubscription_t events;
+    EXPECT_NCCL(hzSubscribe(all, "maintenance.scheduled", nullptr, nullptr, nullptr, &events));
+    EXPECT_EQ(CountRanks(all), 3);
+    if (rank == 1) {
+      const auto [status, notice] =
+          AsOperator(cluster.daemon(1).socket_path(),
+                     {.method = "POST",
+                      .target = "/v1/hosts/this/maintenance",
+                      .body = R"({"id": "m1", "not_before": "2100-01-01T00:00:00Z"})"});
+      EXPECT_EQ(status, 200) << notice;
+    }
+    hzEvent_t event;
+    EXPECT_NCCL(hzNextEvent(events, kHttpPatienceMs, &event));
+    EXPECT_EQ(json::parse(event.json).at("data").at("ranks"), json::array({1}));
+    if (rank == 2) {
+      EXPECT_NCCL(hzAcknowledge(event.id));
+      EXPECT_NCCL(hzExtend(event.id, 60));
+    }
+    if (rank == 1) {
+      json list;
+      for (int i = 0; i < 400; ++i) {
+        list = AsOperator(cluster.daemon(1).socket_path(), {.target = "/v1/hosts/this/maintenance"})
+                   .second.at("announced")
+                   .at(0);
+        if (list.at("jobs_asked_for_more_time") == 1) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
+      EXPECT_EQ(list.at("jobs_acknowledged"), 1) << list;
+      EXPECT_EQ(list.at("asked_until"), "2100-01-01T00:01:00.000000Z") << list;
+    }
+    EXPECT_EQ(CountRanks(all), 3);
+    EXPECT_NCCL(hzUnsubscribe(events));
+    EXPECT_NCCL(ncclCommDestroy(all));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
 TEST(Http, AnnouncedMaintenanceReachesTheRanksOfAJob) {
   const DaemonProcess daemon;
   const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
@@ -113,6 +158,19 @@ TEST(Http, AnnouncedMaintenanceReachesTheRanksOfAJob) {
     EXPECT_EQ(heard.at("data").at("ranks"), json::array({0, 1}));
     EXPECT_EQ(heard.at("data").at("kind"), "pause");
     EXPECT_EQ(heard.dump().find("disks"), std::string::npos) << "the text is for operators";
+    if (rank == 1) {
+      EXPECT_NCCL(hzAcknowledge(event.id));
+      EXPECT_NCCL(hzAcknowledge(event.id));
+      EXPECT_EQ(hzExtend(event.id, 60), ncclInvalidUsage) << "nobody knows when it begins";
+      EXPECT_EQ(hzExtend(event.id, 0), ncclInvalidArgument);
+      EXPECT_EQ(hzAcknowledge("0.0"), ncclInvalidUsage);
+      EXPECT_EQ(hzAcknowledge(nullptr), ncclInvalidArgument);
+      const auto [status, list] =
+          AsOperator(daemon.socket_path(), {.target = "/v1/hosts/this/maintenance"});
+      EXPECT_EQ(status, 200) << list;
+      EXPECT_EQ(list.at("announced").at(0).at("jobs_acknowledged"), 1) << list;
+    }
+    EXPECT_EQ(CountRanks(communicator), 2);
     EXPECT_NCCL(hzUnsubscribe(events));
     // A job that comes later hears of it, too.
     ncclComm_t later;

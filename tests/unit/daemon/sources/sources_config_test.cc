@@ -39,6 +39,8 @@ TEST(SourcesConfig, ErrorsNameTheKeyAndTheWayOut) {
               "sources[0].token_file is for kubernetes");
   ExpectHolds(ErrorOf({.kind = "gcp", .ca_file = "/c"}), "sources[0].ca_file is for kubernetes");
   ExpectHolds(ErrorOf({.kind = "gcp", .node = "x"}), "sources[0].node is for kubernetes and azure");
+  ExpectHolds(ErrorOf({.kind = "aws", .approve_when_all_agree = true}),
+              "sources[0].approve_when_all_agree is for azure");
   SourceConfig source = Kubernetes();
   source.endpoint = "";
   ExpectHolds(ErrorOf(source), "sources[0].endpoint is missing");

@@ -1,0 +1,59 @@
+#include "cli/drain/drain_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/text_table.h"
+
+namespace harmonaize {
+namespace {
+
+/// Jobs that a line of progress names: more would not fit a terminal.
+constexpr size_t kJobsInLine = 3;
+
+std::string LabelOf(const Json& job) {
+  const std::string name = TextAt(job, "name");
+  return name.empty() || name == kMissing ? TextAt(job, "job").substr(0, 8) : name;
+}
+
+std::string Counted(uint64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string DrainProgress(const Json& drain) {
+  const Json& jobs = ListAt(drain, "jobs");
+  const uint64_t communicators = CountAt(drain, "communicators");
+  if (communicators == 0) return "no communicator is left";
+  std::string text =
+      fmt::format("waiting for {} with {}", Counted(CountAt(drain, "job_count"), "job"),
+                  Counted(communicators, "communicator"));
+  for (size_t i = 0; i < std::min(jobs.size(), kJobsInLine); ++i) {
+    text += fmt::format("{} {} ({}, {}, since {})", i == 0 ? ":" : ",", LabelOf(jobs[i]),
+                        TextAt(jobs[i], "tenant"), Counted(CountAt(jobs[i], "ranks"), "rank"),
+                        MomentAt(jobs[i], "since"));
+  }
+  if (jobs.size() > kJobsInLine) text += ", ...";
+  return text;
+}
+
+std::string DrainText(const Json& drain) {
+  const std::string state = TextAt(drain, "state");
+  if (state == "serving") return "the daemon serves: it does not drain\n";
+  std::string text = "the daemon is " + state + " since " + MomentAt(drain, "since");
+  const bool timed = !At(drain, "deadline").is_null();
+  text += timed ? ", until " + MomentAt(drain, "deadline") : ", for as long as jobs take";
+  text += YesAt(drain, "restart") ? ", and restarts then\n" : "\n";
+  TextTable table({"job", "name", "tenant", "since", "communicators", "ranks"}, 4);
+  for (const Json& job : ListAt(drain, "jobs")) {
+    table.Add({TextAt(job, "job").substr(0, 8), TextAt(job, "name"), TextAt(job, "tenant"),
+               MomentAt(job, "since"), TextAt(job, "communicators"), TextAt(job, "ranks")});
+  }
+  if (table.empty()) return text + "no communicator is left\n";
+  table.Print(&text);
+  return text;
+}
+
+}  // namespace harmonaize

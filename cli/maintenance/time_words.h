@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "src/base/status.h"
+
+namespace harmonaize {
+
+/// Longest time that a word may stand for, in seconds: a year.
+inline constexpr double kMostWordSeconds = 366 * 86400.0;
+
+/// Returns the seconds that "90", "90s", "10min", "1.5h" or "2d" stand for. Errors:
+/// kInvalidArgument, with what is possible.
+Result<double> SecondsInWord(std::string_view word);
+
+/// Returns a moment as the daemon reads it, of a word such as "2026-12-01T02:00:00Z", or
+/// "2026-12-01 02:00", which is in UTC, too. Errors: kInvalidArgument.
+Result<std::string> MomentInWord(std::string_view word);
+/// Returns the moment that is so many seconds from now, as the daemon reads it.
+std::string MomentIn(double seconds);
+
+// Validators of options: each returns "" or the error in the text, as CLI::Validator requires.
+
+std::string CheckSecondsWord(const std::string& word);
+std::string CheckMomentWord(const std::string& word);
+
+}  // namespace harmonaize

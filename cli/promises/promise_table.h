@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "src/base/status.h"
+
+namespace harmonaize {
+
+/// Returns a table of promises, the newest last. Errors: kRemoteError for a text that is no JSON
+/// object.
+Result<std::string> PromiseTable(std::string_view document);
+
+}  // namespace harmonaize

@@ -1,0 +1,57 @@
+#include "cli/promises/promises_command.h"
+
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command_line.h"
+#include "cli/daemon_http.h"
+#include "cli/json_view.h"
+#include "cli/promises/promise_table.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr char kDescription[] =
+    "Show what notice was promised before maintenance, reclaims and restarts, and whether it was "
+    "kept.";
+
+constexpr char kFooter[] =
+    R"(A promise of notice is a floor: what was announced for a later time must not begin before it. A tenant
+sees the promises that its own jobs were given; operators see all of this host, with the jobs that
+were told and their answers (--json). The record outlives the daemon. Times are UTC.
+
+Outcomes: 'kept' and 'broken'; 'called off'; 'open' is still to come, or nobody has said that it
+began; 'not known' ended without anybody saying that it began.
+
+Exit status: 0; 1 when no daemon answered, or it refused; 2 for wrong options.
+
+Examples:
+  harmonaize promises
+  harmonaize promises --json | jq '.promises[] | select(.kept == false)')";
+
+struct PromisesOptions {
+  std::string socket;
+  bool json = false;
+};
+
+Result<std::string> Show(const PromisesOptions& options) {
+  HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindHttp(options.socket));
+  HZ_ASSIGN_OR_RETURN(const std::string answer, CallDaemon(daemon, {.target = "/v1/promises"}));
+  return options.json ? IndentJson(answer) : PromiseTable(answer);
+}
+
+}  // namespace
+
+void AddPromisesCommand(CLI::App& app, CommandLine& command_line) {
+  CLI::App* promises = app.add_subcommand("promises", kDescription);
+  auto options = std::make_shared<PromisesOptions>();
+  promises->footer(kFooter);
+  promises->add_flag("--json", options->json, "Print what the daemon says as JSON");
+  AddSocketOption(promises, &options->socket);
+  promises->callback(
+      [options, &command_line] { command_line.exit_status = Print(Show(*options)); });
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,189 @@
+#include "daemon/api/notice_documents.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "daemon/communicator/communicator.h"
+#include "daemon/communicator/communicator_registry.h"
+#include "daemon/job_events/drain.h"
+#include "daemon/jobs/job_table.h"
+#include "daemon/promises/promise_book.h"
+#include "daemon/tenant/tenant.h"
+#include "src/base/random.h"
+#include "src/events/event.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+using nlohmann::json;
+
+/// Most jobs that one answer lists of those that a drain waits for. People read a few.
+constexpr size_t kMostJobsListed = 256;
+
+json DescribeForOperators(const ToldNotice& told) {
+  json description = DescribeAnswer(told);
+  description["tenant"] = told.tenant.name;
+  return description;
+}
+
+json Describe(const Promise& promise, bool for_operators) {
+  json description = {{"id", promise.id},
+                      {"kind", kNoticeKinds[static_cast<size_t>(promise.kind)]},
+                      {"promised_from", TimeOrNull(promise.promised_from_seconds)},
+                      {"began", TimeOrNull(promise.began_seconds)},
+                      {"ended", TimeOrNull(promise.ended_seconds)},
+                      {"withdrawn", promise.withdrawn},
+                      {"kept", nullptr}};
+  if (const std::optional<bool> kept = promise.kept()) description["kept"] = *kept;
+  if (!for_operators) return description;
+  description["source"] = promise.source;
+  description["announced"] = TimeOrNull(promise.announced_seconds);
+  if (promise.promised_from_seconds != 0) {
+    description["promised_notice_seconds"] =
+        std::max(0.0, promise.promised_from_seconds - promise.announced_seconds);
+  }
+  if (promise.began_seconds != 0) {
+    description["notice_seconds"] =
+        std::max(0.0, promise.began_seconds - promise.announced_seconds);
+  }
+  return description;
+}
+
+struct Waited {
+  const Job* job = nullptr;
+  int communicators = 0;
+  int ranks = 0;  ///< On this host, of the largest communicator.
+};
+
+int RanksHere(const Communicator& communicator) {
+  int ranks = 0;
+  for (int rank = 0; rank < communicator.ranks(); ++rank) {
+    if (!communicator.IsRemote(rank) && !communicator.HasLeft(rank)) ++ranks;
+  }
+  return ranks;
+}
+
+json JobsThatAreWaitedFor(EngineRooms& rooms) {
+  std::map<const Job*, Waited> by_job;
+  for (const auto& [id, communicator] : rooms.report_sources().communicators->all()) {
+    Waited& waited = by_job[communicator->job()];
+    waited.job = communicator->job();
+    ++waited.communicators;
+    waited.ranks = std::max(waited.ranks, RanksHere(*communicator));
+  }
+  json jobs = json::array();
+  for (const auto& [job, waited] : by_job) {
+    if (jobs.size() == kMostJobsListed) break;
+    jobs.push_back({{"job", job->id.text()},
+                    {"name", job->name},
+                    {"tenant", job->tenant->identity.name},
+                    {"communicators", waited.communicators},
+                    {"ranks", waited.ranks},
+                    {"since", TimeOrNull(job->began_seconds)}});
+  }
+  return {{"jobs", std::move(jobs)}, {"job_count", by_job.size()}};
+}
+
+}  // namespace
+
+json TimeOrNull(double unix_seconds) {
+  if (unix_seconds == 0) return nullptr;
+  return TimeText(static_cast<int64_t>(unix_seconds * 1e9));
+}
+
+json Describe(const CloudNotice& notice) {
+  json description = {{"source", notice.source},
+                      {"id", notice.id},
+                      {"kind", kNoticeKinds[static_cast<size_t>(notice.kind)]},
+                      {"state", kNoticeStates[static_cast<size_t>(notice.state)]},
+                      {"survives", notice.survives},
+                      {"text", notice.text},
+                      {"not_before", nullptr},
+                      {"duration_seconds", nullptr}};
+  if (notice.not_before_seconds.has_value()) {
+    description["not_before"] = TimeText(*notice.not_before_seconds * 1'000'000'000);
+  }
+  if (notice.duration_seconds.has_value()) {
+    description["duration_seconds"] = *notice.duration_seconds;
+  }
+  return description;
+}
+
+json DescribeWithAnswers(EngineRooms& rooms, const Announcements::Active& active) {
+  json description = Describe(active.notice);
+  size_t acknowledged = 0;
+  size_t asked = 0;
+  double asked_until = 0;
+  json answers = json::array();
+  if (active.promise != 0) {
+    for (const ToldNotice* told : rooms.promises()->ToldOf(active.promise)) {
+      answers.push_back(DescribeForOperators(*told));
+      acknowledged += told->acknowledged_seconds != 0 ? 1 : 0;
+      asked += told->asked_seconds != 0 ? 1 : 0;
+      asked_until = std::max(asked_until, told->asked_until_seconds);
+    }
+  }
+  description["jobs_told"] = answers.size();
+  description["jobs_acknowledged"] = acknowledged;
+  description["jobs_asked_for_more_time"] = asked;
+  description["asked_until"] = TimeOrNull(asked_until);
+  description["answers"] = std::move(answers);
+  return description;
+}
+
+json DescribeAnswer(const ToldNotice& told) {
+  return {{"event", told.event_id()},
+          {"type", std::string(kEventTypePrefix) + std::string(InfoOf(told.type).name)},
+          {"job", told.job},
+          {"ranks", told.ranks},
+          {"ranks_unlisted", told.ranks_unlisted},
+          {"told", TimeOrNull(told.told_seconds)},
+          {"deadline", TimeOrNull(told.deadline_seconds)},
+          {"acknowledged", TimeOrNull(told.acknowledged_seconds)},
+          {"asked", TimeOrNull(told.asked_seconds)},
+          {"asked_until", TimeOrNull(told.asked_until_seconds)}};
+}
+
+json PromisesDocument(EngineRooms& rooms, const TenantIdentity* tenant) {
+  json list = json::array();
+  for (const Promise& promise : rooms.promises()->promises()) {
+    json told_jobs = json::array();
+    for (const ToldNotice& told : rooms.promises()->told()) {
+      if (told.promise != promise.number) continue;
+      if (tenant == nullptr) {
+        told_jobs.push_back(DescribeForOperators(told));
+      } else if (told.tenant.name == tenant->name) {
+        told_jobs.push_back(DescribeAnswer(told));
+      }
+    }
+    if (tenant != nullptr && told_jobs.empty()) continue;
+    json one = Describe(promise, tenant == nullptr);
+    one["told"] = std::move(told_jobs);
+    list.push_back(std::move(one));
+  }
+  return {{"promises", std::move(list)}};
+}
+
+json DrainDocument(EngineRooms& rooms) {
+  const Drain& drain = *rooms.drain();
+  const Drain::State state = drain.state();
+  // Tells the daemon from the one that starts after it, for those who wait for that.
+  static const std::string kInstance = fmt::format("{:016x}", RandomNumber());
+  json document = {
+      {"state", NameOf(state)},
+      {"instance", kInstance},
+      {"reason", drain.order().reason},
+      {"restart", drain.order().restart},
+      {"since", TimeOrNull(drain.since_seconds())},
+      {"deadline", TimeOrNull(static_cast<double>(drain.order().deadline_seconds.value_or(0)))},
+      {"communicators", rooms.report_sources().communicators->all().size()}};
+  document.update(JobsThatAreWaitedFor(rooms));
+  return document;
+}
+
+}  // namespace harmonaize::daemon

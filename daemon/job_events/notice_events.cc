@@ -1,0 +1,178 @@
+#include "daemon/job_events/notice_events.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/tenant/rank_list.h"
+#include "src/base/wall_clock.h"
+#include "src/events/event_data.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+using Kind = CloudNotice::Kind;
+using State = CloudNotice::State;
+
+double SecondsUntil(const CloudNotice& notice) {
+  if (!notice.not_before_seconds.has_value()) return 0;
+  return std::max(0.0, static_cast<double>(*notice.not_before_seconds) - UnixSeconds());
+}
+
+std::string WhenText(const CloudNotice& notice) {
+  if (!notice.not_before_seconds.has_value()) return "at a time that nobody knows yet";
+  const double seconds = SecondsUntil(notice);
+  return seconds > 0 ? fmt::format("in {:.0f} s", seconds) : "now";
+}
+
+// The texts and the data name what the job's own ranks have to expect, and nothing of the host.
+
+EventData Scheduled(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  EventData data(EventType::kMaintenanceScheduled,
+                 fmt::format("maintenance {} {} {}", WhenText(notice),
+                             notice.survives ? "makes a pause for" : "ends", RankList(ranks)));
+  data.Set(fields::kMaintenance, notice.id)
+      .Set(fields::kRanks, ranks)
+      .Set(fields::kKind, notice.survives ? "pause" : "reboot")
+      .Set(fields::kNoticeSeconds, SecondsUntil(notice))
+      .Set(fields::kConfidence, 1.0)
+      .Set(fields::kRecommendedAction, notice.survives ? "wait" : "checkpoint");
+  if (notice.not_before_seconds.has_value()) {
+    data.Set(fields::kNotBefore, *notice.not_before_seconds * 1'000'000'000);
+  }
+  if (notice.duration_seconds.has_value()) {
+    data.Set(fields::kDurationSeconds, static_cast<double>(*notice.duration_seconds));
+  }
+  return data;
+}
+
+EventData Started(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  EventData data(EventType::kMaintenanceStarted,
+                 fmt::format("maintenance of {} has begun", RankList(ranks)));
+  data.Set(fields::kMaintenance, notice.id)
+      .Set(fields::kRanks, ranks)
+      .Set(fields::kKind, notice.survives ? "pause" : "reboot");
+  if (notice.duration_seconds.has_value()) {
+    data.Set(fields::kDurationSeconds, static_cast<double>(*notice.duration_seconds));
+  }
+  return data;
+}
+
+EventData Completed(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  const bool withdrawn = notice.state == State::kWithdrawn;
+  EventData data(EventType::kMaintenanceCompleted,
+                 fmt::format("maintenance of {} {}", RankList(ranks),
+                             withdrawn ? "will not take place" : "is over"));
+  data.Set(fields::kMaintenance, notice.id)
+      .Set(fields::kRanks, ranks)
+      .Set(fields::kOutcome, withdrawn ? "withdrawn" : "done");
+  return data;
+}
+
+EventData Reclaim(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  EventData data(EventType::kCapacityReclaim,
+                 fmt::format("{} will be taken back {}", RankList(ranks), WhenText(notice)));
+  const auto now = static_cast<int64_t>(UnixSeconds());
+  data.Set(fields::kRanks, ranks)
+      .Set(fields::kDeadline, notice.not_before_seconds.value_or(now) * 1'000'000'000)
+      .Set(fields::kNoticeSeconds, SecondsUntil(notice))
+      .Set(fields::kOffer, notice.id)
+      .Set(fields::kConfidence, 1.0)
+      .Set(fields::kRecommendedAction, "checkpoint_and_leave");
+  return data;
+}
+
+EventData Reclaimed(const std::vector<int32_t>& ranks) {
+  EventData data(EventType::kCapacityReclaimed,
+                 fmt::format("{} are being taken back", RankList(ranks)));
+  data.Set(fields::kRanks, ranks);
+  return data;
+}
+
+EventData ReclaimWithdrawn(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  EventData data(EventType::kCapacityWithdrawn,
+                 fmt::format("{} will not be taken back after all", RankList(ranks)));
+  data.Set(fields::kOffer, notice.id);
+  return data;
+}
+
+EventData AtRisk(const std::vector<int32_t>& ranks) {
+  EventData data(EventType::kCapacityForecast,
+                 fmt::format("{} may be taken back soon; nobody knows when", RankList(ranks)));
+  data.Set(fields::kRanks, ranks).Set(fields::kRecommendedAction, "checkpoint");
+  return data;
+}
+
+EventData Failing(const std::vector<int32_t>& ranks) {
+  EventData data(EventType::kHostFailing,
+                 fmt::format("{} may fail: what they run on is not healthy", RankList(ranks)));
+  data.Set(fields::kRanks, ranks)
+      .Set(fields::kConfidence, 0.5)
+      .Set(fields::kRecommendedAction, "checkpoint");
+  return data;
+}
+
+EventData Restarting(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  EventData data(EventType::kDaemonRestarting,
+                 fmt::format("the service of {} restarts {}, or as soon as no communicator is left",
+                             RankList(ranks), WhenText(notice)));
+  data.Set(fields::kMaintenance, notice.id)
+      .Set(fields::kDeadline, *notice.not_before_seconds * 1'000'000'000)
+      .Set(fields::kNoticeSeconds, SecondsUntil(notice))
+      .Set(fields::kRecommendedAction, "checkpoint");
+  return data;
+}
+
+/// Returns whether a notice of a restart says when. An event of a restart has to.
+bool SaysWhen(const CloudNotice& notice) {
+  return notice.not_before_seconds.has_value();
+}
+
+bool IsOver(State state) {
+  return state == State::kCompleted || state == State::kWithdrawn;
+}
+
+}  // namespace
+
+std::optional<JobEvents::News> NewsOf(const CloudNotice& notice,
+                                      const std::vector<int32_t>& ranks) {
+  const auto news = [](EventType type, EventData data) {
+    return JobEvents::News{.type = type, .subject = "", .data = std::move(data)};
+  };
+  switch (notice.kind) {
+    case Kind::kMaintenance:
+      if (notice.state == State::kScheduled) {
+        return news(EventType::kMaintenanceScheduled, Scheduled(notice, ranks));
+      }
+      if (notice.state == State::kStarted) {
+        return news(EventType::kMaintenanceStarted, Started(notice, ranks));
+      }
+      return news(EventType::kMaintenanceCompleted, Completed(notice, ranks));
+    case Kind::kReclaim:
+      if (notice.state == State::kScheduled) {
+        return news(EventType::kCapacityReclaim, Reclaim(notice, ranks));
+      }
+      if (notice.state == State::kWithdrawn) {
+        return news(EventType::kCapacityWithdrawn, ReclaimWithdrawn(notice, ranks));
+      }
+      return news(EventType::kCapacityReclaimed, Reclaimed(ranks));
+    case Kind::kRiskOfReclaim:
+      if (IsOver(notice.state)) return std::nullopt;
+      return news(EventType::kCapacityForecast, AtRisk(ranks));
+    case Kind::kUnhealthy:
+      if (IsOver(notice.state)) return std::nullopt;
+      return news(EventType::kHostFailing, Failing(ranks));
+    case Kind::kServiceRestart:
+      // The end of the daemon is told by JobEvents::TellOfEnd.
+      if (notice.state == State::kStarted) return std::nullopt;
+      if (IsOver(notice.state)) {
+        return news(EventType::kMaintenanceCompleted, Completed(notice, ranks));
+      }
+      if (SaysWhen(notice)) return news(EventType::kDaemonRestarting, Restarting(notice, ranks));
+      return news(EventType::kMaintenanceScheduled, Scheduled(notice, ranks));
+  }
+  return std::nullopt;
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,363 @@
+// `harmonaize maintenance`, `drain`, `promises` and `events --acknowledge` with real daemons, which
+// end in the middle, and real ranks.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "src/ipc/daemon_search.h"
+#include "src/ipc/http_client.h"
+#include "tests/integration/command_line.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/shared_by_processes.h"
+#include "tests/support/text_checks.h"
+
+namespace harmonaize::testing {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::chrono::seconds kGrace(20);
+
+/// A daemon that may be ended and begun again with the same state.
+class Lives {
+ public:
+  Lives() {
+    Result<TemporaryFolder> folder = TemporaryFolder::Make();
+    EXPECT_TRUE(folder.ok()) << folder.status().message();
+    folder_ = std::move(*folder);
+    options_.program = HARMONAIZED_PROGRAM;
+    options_.folder = folder_.path();
+    options_.log_level = "error";
+    sigemptyset(&options_.signal_mask);
+    Begin();
+    setenv("HARMONAIZE_SOCKET", socket().c_str(), 1);
+  }
+  ~Lives() { EXPECT_TRUE(daemon_.Stop(kGrace).ok()); }
+
+  void Begin() {
+    Result<PrivateDaemon> daemon = PrivateDaemon::Start(options_);
+    ASSERT_TRUE(daemon.ok()) << daemon.status().message();
+    daemon_ = std::move(*daemon);
+  }
+  /// Ends it as a crash would, and begins the next one.
+  void Crash() {
+    kill(daemon_.process().pid(), SIGKILL);
+    static_cast<void>(daemon_.Stop(kGrace));
+    Begin();
+  }
+  void Restart() {
+    EXPECT_TRUE(daemon_.Stop(kGrace).ok());
+    Begin();
+  }
+  std::string socket() const { return folder_.path() + "/harmonaized.sock"; }
+  pid_t pid() { return daemon_.process().pid(); }
+
+ private:
+  TemporaryFolder folder_;
+  PrivateDaemon::Options options_;
+  PrivateDaemon daemon_;
+};
+
+Ended Ask(std::vector<std::string> words) {
+  return RunCommand(std::move(words), getenv("HARMONAIZE_SOCKET"));
+}
+
+/// Runs a command that has to succeed, and returns what it printed.
+std::string Output(std::vector<std::string> words) {
+  const Ended ended = Ask(std::move(words));
+  EXPECT_EQ(ended.status, 0) << ended.error;
+  return ended.output;
+}
+
+json Document(std::vector<std::string> words) {
+  words.push_back("--json");
+  return json::parse(Output(std::move(words)), nullptr, false);
+}
+
+/// Announces maintenance, and returns its id.
+std::string Announce(std::vector<std::string> words) {
+  words.insert(words.begin(), {"maintenance", "announce"});
+  std::string id = Output(std::move(words));
+  if (!id.empty()) id.pop_back();
+  return id;
+}
+
+json Announced(const std::string& id) {
+  const json list = Document({"maintenance", "list"});
+  for (const json& one : list.at("announced")) {
+    if (one.at("id") == id) return one;
+  }
+  return nullptr;
+}
+
+json PromiseOf(const std::string& id) {
+  const json list = Document({"promises"});
+  for (const json& one : list.at("promises")) {
+    if (one.at("id") == id) return one;
+  }
+  return nullptr;
+}
+
+/// Waits until this daemon has told an event of this type, and returns the last of them.
+json LastEvent(const std::string& type) {
+  for (int i = 0; i < 400; ++i) {
+    const std::string events = Output({"events", "--json", "--types", type});
+    if (!events.empty()) {
+      const size_t line = events.rfind('\n', events.size() - 2);
+      return json::parse(events.substr(line == std::string::npos ? 0 : line + 1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  ADD_FAILURE() << "no event " << type;
+  return nullptr;
+}
+
+/// Returns the status and the text with which the daemon answers at /readyz.
+std::pair<int, std::string> Readiness() {
+  const Result<FileDescriptor> socket =
+      FindDaemonHttp({{.path = getenv("HARMONAIZE_SOCKET"), .named = true}});
+  EXPECT_TRUE(socket.ok()) << socket.status().message();
+  if (!socket.ok()) return {0, ""};
+  const Result<HttpReply> reply = CallHttp(*socket, {.target = "/readyz"}, 10'000);
+  EXPECT_TRUE(reply.ok()) << reply.status().message();
+  return reply.ok() ? std::pair(reply->status, reply->body) : std::pair(0, std::string());
+}
+
+/// Has two ranks of a job with a communicator run `body`.
+bool WithRanks(const std::string& job, const std::function<void(ncclComm_t, int)>& body) {
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    setenv("HARMONAIZE_JOB", job.c_str(), 1);
+    ncclComm_t communicator;
+    if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
+    EXPECT_EQ(CountRanks(communicator), 2);
+    body(communicator, rank);
+    EXPECT_EQ(CountRanks(communicator), 2);
+    EXPECT_NCCL(ncclCommDestroy(communicator));
+    return 0;
+  });
+  return statuses == std::vector<int>{0, 0};
+}
+
+TEST(MaintenanceCommand, KeepsAnAnnouncementOverACrashAndItsFieldsOverAChange) {
+  Lives daemon;
+  const std::string id = Announce({"--in", "2h", "--for", "10min", "--text", "disks"});
+  EXPECT_TRUE(id.starts_with("operator-")) << id;
+  const json before = Announced(id);
+  EXPECT_EQ(before.at("duration_seconds"), 600);
+  daemon.Crash();
+  EXPECT_EQ(Announced(id), before);
+  EXPECT_EQ(Announce({"--id", id, "--at", "2100-01-01T00:00:00Z"}), id);
+  const json after = Announced(id);
+  EXPECT_EQ(after.at("text"), "disks");
+  EXPECT_EQ(after.at("duration_seconds"), 600);
+  EXPECT_EQ(after.at("not_before"), "2100-01-01T00:00:00.000000Z");
+  EXPECT_EQ(Output({"maintenance", "start", id}), id + " has begun\n");
+  daemon.Restart();
+  EXPECT_EQ(Announced(id).at("state"), "started");
+  EXPECT_EQ(PromiseOf(id).at("kept"), false) << "it began before its time";
+  EXPECT_EQ(Output({"maintenance", "complete", id}), id + " is over\n");
+  EXPECT_EQ(Announced(id), nullptr);
+  daemon.Crash();
+  EXPECT_EQ(Announced(id), nullptr);
+  EXPECT_EQ(PromiseOf(id).at("kept"), false);
+  ExpectHolds(Output({"promises"}), "broken");
+}
+
+TEST(MaintenanceCommand, SaysWhatIsWrong) {
+  const DaemonProcess daemon;
+  const Ended unknown = Ask({"maintenance", "start", "m7"});
+  EXPECT_EQ(unknown.status, 0) << "maintenance may begin without notice";
+  const Ended none = Ask({"maintenance", "complete", "m8"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_EQ(none.error, "harmonaize: nothing is announced under the id 'm8', so it cannot end\n");
+  const Ended back = Ask({"maintenance", "announce", "--id", "m7", "--in", "1h"});
+  EXPECT_EQ(back.status, 0) << "what is not named, the state too, stays as it was";
+  EXPECT_EQ(Announced("m7").at("state"), "started");
+  EXPECT_EQ(Ask({"maintenance", "announce", "--in", "soon"}).status, 2);
+  EXPECT_EQ(Ask({"maintenance", "announce", "--in", "1h", "--at", "2100-01-01 00:00"}).status, 2);
+}
+
+TEST(EventsCommand, AcknowledgesAndAsksForMoreTime) {
+  const DaemonProcess daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t communicator, int rank) {
+    if (rank == 0) {
+      const std::string id = Announce({"--in", "1h"});
+      const json event = LastEvent("maintenance.scheduled");
+      const std::string event_id = event.at("id");
+      EXPECT_EQ(Announced(id).at("jobs_acknowledged"), 0);
+      EXPECT_EQ(Announced(id).at("answers").at(0).at("event"), event_id);
+      const std::string first = Output({"events", "--acknowledge", event_id});
+      ExpectHolds(first, "acknowledged 20");
+      EXPECT_EQ(Output({"events", "--acknowledge", event_id}), first) << "again is no error";
+      EXPECT_EQ(Announced(id).at("jobs_acknowledged"), 1);
+      EXPECT_EQ(LastEvent("notice.answered").at("data").at("event"), event_id);
+      ExpectHolds(Output({"events", "--extend", event_id, "--by", "10min"}), "is asked for, until");
+      EXPECT_EQ(Announced(id).at("jobs_asked_for_more_time"), 1);
+      ExpectHolds(Output({"maintenance", "list"}), "asks for time until");
+      const Ended foreign =
+          Ask({"events", "--acknowledge", std::string(32, '0') + ".0000000000000001"});
+      EXPECT_EQ(foreign.status, 1);
+      ExpectHolds(foreign.error, "you have no event");
+      // A new time makes the former event one that is out of date.
+      Announce({"--id", id, "--in", "3h"});
+      EXPECT_EQ(Announced(id).at("jobs_acknowledged"), 0);
+      const Ended late = Ask({"events", "--extend", event_id, "--by", "20min"});
+      EXPECT_EQ(late.status, 1);
+      ExpectHolds(late.error, "out of date");
+      Output({"maintenance", "cancel", id});
+      const std::string newer = LastEvent("maintenance.scheduled").at("id");
+      const Ended over = Ask({"events", "--acknowledge", newer});
+      EXPECT_EQ(over.status, 1);
+      ExpectHolds(over.error, "that was called off");
+    }
+    EXPECT_EQ(CountRanks(communicator), 2);
+  }));
+  EXPECT_EQ(Ask({"events", "--extend", "x"}).status, 2);
+}
+
+TEST(PromisesCommand, KeepsAnswersOverACrash) {
+  Lives daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
+    if (rank != 0) return;
+    Announce({"--id", "m1", "--in", "1h"});
+    Output({"events", "--acknowledge", LastEvent("maintenance.scheduled").at("id")});
+  }));
+  daemon.Crash();
+  const json promise = PromiseOf("m1");
+  EXPECT_EQ(promise.at("told").size(), 1u);
+  EXPECT_NE(promise.at("told").at(0).at("acknowledged"), nullptr);
+  EXPECT_EQ(promise.at("told").at(0).at("ranks"), json::array({0, 1}));
+  EXPECT_EQ(promise.at("kept"), nullptr);
+  // The job may still answer, although it has ended here.
+  ExpectHolds(Output({"events", "--extend", promise.at("told").at(0).at("event"), "--by", "1min"}),
+              "is asked for");
+}
+
+TEST(DrainCommand, RefusesNewProgramsAndLetsOthersGoOn) {
+  Lives daemon;
+  EXPECT_EQ(Readiness(), std::pair(200, std::string("ok\n")));
+  EXPECT_EQ(Output({"drain", "--show"}), "the daemon serves: it does not drain\n");
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t communicator, int rank) {
+    if (rank == 0) {
+      ExpectHolds(Output({"drain", "--within", "1h", "--reason", "disks"}), "train");
+      EXPECT_EQ(Readiness(), std::pair(503, std::string("draining\n")));
+      EXPECT_EQ(LastEvent("maintenance.scheduled").at("data").at("ranks"), json::array({0, 1}));
+      const json drain = Document({"drain", "--show"});
+      EXPECT_EQ(drain.at("state"), "draining");
+      EXPECT_EQ(drain.at("reason"), "disks");
+      EXPECT_EQ(drain.at("jobs").at(0).at("ranks"), 2);
+      const Ended waited = Ask({"drain", "--wait", "--within", "1s"});
+      EXPECT_EQ(waited.status, 124);
+      ExpectHolds(waited.output, "the deadline has passed: waiting for 1 job with 1 communicator");
+      ExpectHolds(waited.error, "harmonaize: waiting for 1 job with 1 communicator: train (");
+    }
+    EXPECT_EQ(CountRanks(communicator), 2);
+    // A program that runs goes on to make communicators.
+    ncclComm_t part;
+    EXPECT_NCCL(ncclCommSplit(communicator, 0, rank, &part, nullptr));
+    EXPECT_NCCL(ncclCommDestroy(part));
+  }));
+  ExpectHolds(Output({"drain", "--wait"}), "the daemon is drained");
+  const auto refused = [] {
+    return RunAsProcesses(1, [](int) {
+      ncclUniqueId id;
+      EXPECT_EQ(ncclGetUniqueId(&id), ncclRemoteError);
+      ExpectHolds(std::string(ncclGetLastError(nullptr)), "this host drains");
+      return 0;
+    });
+  };
+  EXPECT_EQ(refused(), (std::vector<int>{0}));
+  daemon.Crash();
+  EXPECT_EQ(Document({"drain", "--show"}).at("state"), "drained") << "a drain outlives the daemon";
+  EXPECT_EQ(refused(), (std::vector<int>{0}));
+  ExpectHolds(Output({"drain", "--cancel"}), "serves");
+  EXPECT_EQ(Readiness().first, 200);
+  EXPECT_TRUE(WithRanks("later", [](ncclComm_t, int) {}));
+}
+
+TEST(DrainCommand, RestartsTheDaemonOnceTheJobsHaveEnded) {
+  Lives daemon;
+  const pid_t pid = daemon.pid();
+  const json before = Document({"drain", "--show"});
+  const Environment environment = EnvironmentFor(daemon.socket());
+  SharedByProcesses<std::atomic<bool>> heard;
+  std::thread jobs([&] {
+    EXPECT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
+      if (rank != 0) return;
+      heard->store(true);
+      const json restarting = LastEvent("daemon.restarting");
+      EXPECT_TRUE(restarting.at("data").contains("deadline")) << restarting;
+      EXPECT_EQ(Document({"drain", "--show"}).at("state"), "draining");
+    }));
+  });
+  while (!heard->load()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const Ended restarted = Ask({"drain", "--wait", "--restart", "--within", "1h"});
+  jobs.join();
+  EXPECT_EQ(restarted.status, 0) << restarted.error;
+  ExpectHolds(restarted.output, "the daemon has restarted, and serves again");
+  ExpectHolds(restarted.error, "waiting for 1 job");
+  const json after = Document({"drain", "--show"});
+  EXPECT_EQ(after.at("state"), "serving");
+  EXPECT_NE(after.at("instance"), before.at("instance"));
+  EXPECT_EQ(kill(pid, 0), 0) << "the process has kept its number";
+  const json told = LastEvent("daemon.restarted");
+  EXPECT_TRUE(told.at("data").contains("took_seconds")) << told;
+  const json promise = Document({"promises"}).at("promises").at(0);
+  EXPECT_EQ(promise.at("kind"), "service_restart");
+  EXPECT_EQ(promise.at("kept"), true) << "it was early, but nobody was left";
+  EXPECT_TRUE(WithRanks("later", [](ncclComm_t, int) {}));
+}
+
+TEST(DrainCommand, RestartsAtTheDeadlineWhoeverIsLeft) {
+  Lives daemon;
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t communicator;
+    if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
+    EXPECT_EQ(CountRanks(communicator), 2);
+    if (rank == 0) {
+      const Ended restarted = Ask({"drain", "--wait", "--restart", "--within", "2s"});
+      EXPECT_EQ(restarted.status, 0) << restarted.error;
+    }
+    std::vector<float> data(8, 1);
+    EXPECT_EQ(ncclAllReduce(data.data(), data.data(), 8, ncclFloat, ncclSum, communicator, nullptr),
+              ncclRemoteError);
+    static_cast<void>(ncclCommAbort(communicator));
+    return 0;
+  });
+  EXPECT_EQ(statuses, (std::vector<int>{0, 0}));
+  EXPECT_EQ(Document({"promises"}).at("promises").at(0).at("kept"), true);
+  EXPECT_EQ(Document({"drain", "--show"}).at("state"), "serving");
+}
+
+TEST(DrainCommand, ACrashOfADaemonThatIsToRestartIsARestart) {
+  Lives daemon;
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t communicator;
+    if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
+    EXPECT_EQ(CountRanks(communicator), 2);
+    if (rank == 0) Output({"drain", "--restart", "--within", "1h"});
+    EXPECT_EQ(CountRanks(communicator), 2);
+    if (rank == 0) kill(daemon.pid(), SIGKILL);
+    static_cast<void>(ncclCommAbort(communicator));
+    return 0;
+  });
+  EXPECT_EQ(statuses, (std::vector<int>{0, 0}));
+  daemon.Crash();
+  EXPECT_EQ(Document({"drain", "--show"}).at("state"), "serving");
+  EXPECT_EQ(Document({"promises"}).at("promises").at(0).at("kept"), false);
+  LastEvent("daemon.restarted");
+  EXPECT_TRUE(WithRanks("later", [](ncclComm_t, int) {}));
+}
+
+}  // namespace
+}  // namespace harmonaize::testing
