@@ -23,6 +23,25 @@ class UniqueId(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_char * UNIQUE_ID_BYTES)]
 
 
+class Config(ctypes.Structure):
+    """ncclConfig_t, of which only the name is set."""
+    _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint),
+                ("blocking", ctypes.c_int), ("cga_cluster_size", ctypes.c_int),
+                ("least_blocks", ctypes.c_int), ("most_blocks", ctypes.c_int),
+                ("network", ctypes.c_char_p), ("split_share", ctypes.c_int),
+                ("traffic_class", ctypes.c_int), ("name", ctypes.c_char_p),
+                ("collnet", ctypes.c_int), ("policy", ctypes.c_int), ("shrink_share", ctypes.c_int),
+                ("nvls_blocks", ctypes.c_int), ("channels", ctypes.c_int), ("nvlink", ctypes.c_int)]
+
+    @classmethod
+    def named(cls, name):
+        config = cls(size=ctypes.sizeof(cls), magic=0xcafebeef, version=22800, name=name.encode())
+        for field, kind in cls._fields_[3:]:
+            if kind is ctypes.c_int:
+                setattr(config, field, -2 ** 31)  # NCCL_CONFIG_UNDEF_INT
+        return config
+
+
 EVENT_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.POINTER(Event), ctypes.c_void_p)
 
 
@@ -45,6 +64,8 @@ class Library:
         self.calls.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId,
                                                 ctypes.c_int]
         collective = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        self.calls.ncclCommInitRankConfig.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId,
+                                                      ctypes.c_int, ctypes.POINTER(Config)]
         self.calls.ncclAllReduce.argtypes = [*collective, ctypes.c_int, ctypes.c_void_p,
                                              ctypes.c_void_p]
         self.calls.ncclReduce.argtypes = [*collective, ctypes.c_int, ctypes.c_int, ctypes.c_void_p,
@@ -54,6 +75,7 @@ class Library:
                                  ctypes.c_void_p, ctypes.c_void_p]
         for end in (self.calls.ncclCommDestroy, self.calls.ncclCommAbort):
             end.argtypes = [ctypes.c_void_p]
+        self.calls.hzStreamSynchronize.argtypes = [ctypes.c_void_p]
         self.calls.hzSubscribe.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p,
                                            EVENT_CALLBACK, ctypes.c_void_p, ctypes.c_void_p]
         self.calls.hzNextEvent.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(Event)]
@@ -71,11 +93,27 @@ class Library:
         if code != NCCL_SUCCESS:
             raise Failed(call, code, self.last_error(communicator))
 
-    def join(self, unique_id, ranks, rank):
+    def join(self, unique_id, ranks, rank, name=""):
         handle = ctypes.c_void_p()
-        self._check("ncclCommInitRank",
-                    self.calls.ncclCommInitRank(ctypes.byref(handle), ranks, unique_id, rank), None)
+        self._check("ncclCommInitRankConfig", self.calls.ncclCommInitRankConfig(
+            ctypes.byref(handle), ranks, unique_id, rank, ctypes.byref(Config.named(name))), None)
         return Communicator(self, handle)
+
+    def stream(self):
+        """A host stream."""
+        handle = ctypes.c_void_p()
+        self._check("hzStreamCreate", self.calls.hzStreamCreate(ctypes.byref(handle)), None)
+        return handle
+
+    def synchronize(self, stream):
+        self._check("hzStreamSynchronize", self.calls.hzStreamSynchronize(stream), None)
+
+    def memory(self, size):
+        """Memory that the daemon shares, of so many bytes."""
+        address = ctypes.c_void_p()
+        self._check("ncclMemAlloc", self.calls.ncclMemAlloc(ctypes.byref(address),
+                                                            ctypes.c_size_t(size)), None)
+        return address
 
     def subscribe(self, communicator, types, after):
         """A subscription without a callback. `communicator` None: all jobs of this user."""
@@ -106,6 +144,11 @@ class Communicator:
             data, data, count, kind, operator, self.handle, None))
         return data[0] if count else None
 
+    def queue_all_reduce(self, memory, count, stream):
+        """Queues an all-reduce of floats in place, and does not wait for it."""
+        self._check("ncclAllReduce", self.library.calls.ncclAllReduce(
+            memory, memory, count, FLOAT32, MAX, self.handle, stream))
+
     def reduce(self, count, root):
         data = (ctypes.c_float * count)()
         self._check("ncclReduce", self.library.calls.ncclReduce(
@@ -127,9 +170,10 @@ class Communicator:
 
 class Ranks:
     """Processes, one for each rank, forked from this one. `body(library, communicator, rank)` is what
-    each does; its return value, or the text of its exception, stands in `said` after `wait`."""
+    each does; its return value, or the text of its exception, stands in `said` after `wait`. `name` is
+    the communicator's. With `user` the processes are another user's."""
 
-    def __init__(self, library_path, sockets, body, user=None, environment=None, enter=None):
+    def __init__(self, library_path, sockets, body, user=None, environment=None, name=""):
         self.processes = []
         self.pipes = []
         count = len(sockets)
@@ -140,8 +184,6 @@ class Ranks:
             if child == 0:
                 status = 1
                 try:
-                    if enter is not None:
-                        enter(rank)
                     if user is not None:
                         os.setgroups([])
                         os.setgid(user)
@@ -155,7 +197,7 @@ class Ranks:
                             os.write(hand_over, bytes(unique_id))
                     else:
                         unique_id = UniqueId.from_buffer_copy(os.read(take, UNIQUE_ID_BYTES))
-                    said = body(library, library.join(unique_id, count, rank), rank)
+                    said = body(library, library.join(unique_id, count, rank, name), rank)
                     os.write(writer, str(said).encode())
                     status = 0
                 except BaseException as error:  # pylint: disable=broad-except
