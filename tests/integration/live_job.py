@@ -184,13 +184,14 @@ class Ranks:
             if child == 0:
                 status = 1
                 try:
+                    os.environ["HARMONAIZE_SOCKET"] = sockets[rank]
+                    os.environ.update(environment or {})
+                    # Before it is another user, who may not reach the file.
+                    library = Library(library_path)
                     if user is not None:
                         os.setgroups([])
                         os.setgid(user)
                         os.setuid(user)
-                    os.environ["HARMONAIZE_SOCKET"] = sockets[rank]
-                    os.environ.update(environment or {})
-                    library = Library(library_path)
                     if rank == 0:
                         unique_id = library.unique_id()
                         for _ in range(count - 1):

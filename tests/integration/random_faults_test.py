@@ -38,7 +38,7 @@ late_after_seconds = {LATE_AFTER_SECONDS}
 dead_after_seconds = 5
 """
 # A verdict that has not come by then will not.
-PATIENCE_SECONDS = 60 if os.environ.get("HARMONAIZE_SANITIZED") else 15
+PATIENCE_SECONDS = 15
 # Good operations before a fault, by which the daemons learn what is usual.
 USUAL_OPERATIONS = 12
 LARGE = 256 << 10  # elements: 1 MiB, some 0.2 s on the laboratory's links
