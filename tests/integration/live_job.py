@@ -136,10 +136,10 @@ class Communicator:
         self.library = library
         self.handle = handle
 
-    def all_reduce(self, count, kind=FLOAT32, operator=SUM):
-        """Sums ones of every rank, and returns the first element."""
+    def all_reduce(self, count, kind=FLOAT32, operator=SUM, first=1):
+        """Sums ones of every rank, or another first element. Returns the first element of the sum."""
         element = ctypes.c_int32 if kind == INT32 else ctypes.c_float
-        data = (element * count)(*([1] * min(count, 64)))
+        data = (element * count)(first)
         self._check("ncclAllReduce", self.library.calls.ncclAllReduce(
             data, data, count, kind, operator, self.handle, None))
         return data[0] if count else None
