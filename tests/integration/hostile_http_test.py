@@ -2,11 +2,11 @@
 """The HTTP interface under attack, a full disk and damaged logs of events, beside an honest job of another
 user: the daemon lives and answers, the job gets on, and what the attackers took is given back.
 
-    hostile_http_test.py PROGRAMS
+    hostile_http_test.py PROGRAMS [--logs]
 
 PROGRAMS is the folder of harmonaized; libnccl.so.2 lies in `lib` beside it. The job has a rank at each of
 two daemons, so that every operation goes through both. Its rate is printed for each attack and judged by
-nobody; that it gets on is judged. Exit status 77: this user cannot become another one.
+nobody; that it gets on is judged. --logs: without the attacks. Exit status 77: this user cannot become another one.
 """
 
 import json
@@ -455,9 +455,11 @@ def main():
             honest = Honest(programs, daemons, folder)
             honest.expect_progress("at the beginning")
             job = daemons[0].as_operator("GET", "/v1/jobs").json()["jobs"][0]["id"]
-            attack_all(honest, daemons[0])
+            if "--logs" not in sys.argv:
+                attack_all(honest, daemons[0])
             if mounted:
                 fill_the_disk(honest, daemons[0], state, job)
+                subprocess.run(["mount", "-o", "remount,size=64m", str(state)], check=True)
             else:
                 print("no full disk: nothing can be mounted here")
             damage_the_logs(honest, daemons[0], state, job)
