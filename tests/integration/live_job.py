@@ -86,6 +86,11 @@ class Library:
         self._check("ncclGetUniqueId", self.calls.ncclGetUniqueId(ctypes.byref(made)), None)
         return made
 
+    @staticmethod
+    def id_from(text):
+        """The unique id of these bytes."""
+        return UniqueId.from_buffer_copy(text)
+
     def last_error(self, communicator=None):
         return self.calls.ncclGetLastError(communicator).decode(errors="replace")
 
