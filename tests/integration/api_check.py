@@ -20,8 +20,8 @@ from live_job import Ranks
 
 # What schemathesis is told besides the document. Some of what it draws for a path's parameters is what
 # there is, or it would never get beyond 404. Not drawn: a stream of events, since schemathesis reads each
-# answer to its end; the end of the token that it uses itself; and a body behind DELETE, which is refused
-# for its own sake before the method is looked at.
+# answer to its end; the end of the token that it uses itself; and a body behind GET, HEAD and DELETE, which is
+# refused for its own sake before the method is looked at.
 HOOKS = '''
 import json
 import os
@@ -50,10 +50,11 @@ def filter_case(context, case):
         return False
     if "event-stream" in (case.headers or {}).get("Accept", ""):
         return False
-    if case.method.upper() != "DELETE":
-        return True
-    bare = type(case.body).__name__ == "NotSet"
-    return bare and (case.path_parameters or {}).get("id") not in OWN_TOKENS
+    bodiless = case.method.upper() in ("GET", "HEAD", "DELETE")
+    if bodiless and type(case.body).__name__ != "NotSet":
+        return False
+    ends = case.method.upper() == "DELETE"
+    return not ends or (case.path_parameters or {}).get("id") not in OWN_TOKENS
 '''
 # The daemon allows a caller 50 requests a second; above it answers 429, which tells nothing new.
 RATE = "40/s"
