@@ -23,7 +23,6 @@
 #include <CLI/CLI.hpp>
 
 #include "src/base/file_descriptor.h"
-#include "src/ipc/http_client.h"
 
 namespace harmonaize {
 namespace {
@@ -123,16 +122,22 @@ class Streams {
 /// Tells the job of an event, with the time of the cause in it. Returns whether that was granted.
 bool Cause(const Options& options, uint64_t cause) {
   const FileDescriptor socket = ConnectTo(options.cause_at);
-  const HttpCall call{
-      .method = "POST",
-      .target = "/v1/events",
-      .body =
-          fmt::format(R"({{"job": "{}", "type": "daemon.restarted", "data": {{"text": "{}{}"}}}})",
-                      options.job, kMark, cause)};
-  const Result<HttpReply> reply = CallHttp(socket, call, kPatienceMs);
-  if (reply.ok() && reply->status == 200) return true;
-  fmt::print(stderr, "the event was not taken: {}\n",
-             reply.ok() ? reply->body : reply.status().message());
+  const std::string body =
+      fmt::format(R"({{"job": "{}", "type": "daemon.restarted", "data": {{"text": "{}{}"}}}})",
+                  options.job, kMark, cause);
+  const std::string request = fmt::format(
+      "POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Content-Length: {}\r\n\r\n{}",
+      body.size(), body);
+  if (!socket.valid() ||
+      write(socket.get(), request.data(), request.size()) != static_cast<ssize_t>(request.size())) {
+    return false;
+  }
+  std::array<char, 4096> head;
+  const ssize_t got = read(socket.get(), head.data(), head.size());
+  const std::string_view answer(head.data(), static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  if (answer.starts_with("HTTP/1.1 200")) return true;
+  fmt::print(stderr, "the event was not taken: {}\n", answer);
   return false;
 }
 

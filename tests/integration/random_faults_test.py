@@ -116,7 +116,7 @@ class Fault:
         self.ranks = None
         self.memory = None  # of a rank, where it is not private
         self.verdict = None  # (class, doing, ranks named, seconds)
-        self.at = None
+        self.right = False
 
     def body(self, library, communicator, rank):
         """What a rank does; the guilty one does something else before its last operation."""
@@ -361,7 +361,8 @@ def run_faults(cluster, faults, library):
         fault.let_go()
     for fault in faults:
         ended = fault.ranks.wait(PATIENCE_SECONDS)
-        wrong += not judge(cluster, fault, ended)
+        fault.right = judge(cluster, fault, ended)
+        wrong += not fault.right
         fault.close()
     return wrong
 
@@ -467,7 +468,7 @@ def main():
                 return 1 if run_healthy(cluster, library, options.healthy, folder) else 0
             faults = [Fault(number, kind, draws, folder) for number, kind in enumerate(kinds)]
             wrong = sum(run_faults(cluster, some, library) for some in batches(faults, 3))
-            exact = sum(fault.is_exact() for fault in faults)
+            exact = sum(fault.right and fault.is_exact() for fault in faults)
             print(f"{len(faults) - wrong} of {len(faults)} right, {exact} of them to the rank; seed "
                   f"{options.seed}")
         finally:
