@@ -226,7 +226,7 @@ def read_all(world, jobs):
                     "?from=start&limit=1000" if path == "/v1/events" else ""))
         for words in (("status",), ("status", "--json"), ("jobs",), ("jobs", "--json"),
                       ("jobs", ALICES_JOB), ("jobs", ALICES_JOB, "--json"), ("explain",),
-                      ("explain", "--json"), ("top", "--json"), ("events",),
+                      ("explain", "--json"), ("top", "-n", "1"), ("events",),
                       ("events", "--json")):
             world.alice_runs(host, *words)
 
