@@ -84,9 +84,9 @@ KINDS = [
     Kind("cut link", {("daemon_unreachable", None)}, alone=True, ends=True, names="the host"),
     # docs/diagnosis.md: the communicator and the stage. An all-reduce has data of all ranks.
     Kind("slow link", {("slow_transfer", None)}, alone=True, names="all"),
-    # Today a rank that waits for its window's slots is taken for one that does not fill them: RankFeed::Filling
-    # (daemon/tenant/rank_feed.cc) counts slots for which the rank is not woken yet. So it is not in the short
-    # run; docs/performance.md, "Faults that were judged".
+    # Today a rank that waits for slots of its window is taken for one that does not fill them:
+    # RankFeed::Filling (daemon/tenant/rank_feed.cc) counts slots for which the rank is not woken yet. So it
+    # is not in the short run; docs/performance.md, "Faults that were judged".
     Kind("slow link, private data", {("slow_transfer", None)}, alone=True, names="all"),
     Kind("stopped daemon", {("daemon_unreachable", None)}, alone=True, names="the host"),
     # It is closed, not silent: operations fail at once, and their ranks are told why.
