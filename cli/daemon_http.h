@@ -18,8 +18,8 @@ struct DaemonHttp {
 /// Finds the daemon at `socket`; "": the first of those that a client tries. A user who may connect
 /// at its operators' socket is taken there, and told more. Errors: kUnavailable.
 Result<DaemonHttp> FindHttp(const std::string& socket);
-/// Finds the tenants' socket of the daemon at `socket`, for what is done as a tenant, also for users
-/// who may connect at the operators'. Errors: kUnavailable.
+/// Finds the tenants' socket of the daemon at `socket`, for what is done as a tenant, also for
+/// users who may connect at the operators'. Errors: kUnavailable.
 Result<DaemonHttp> FindTenantsHttp(const std::string& socket);
 /// Finds the operators' socket of the daemon at `socket`. Errors: kUnavailable, also if this user
 /// may not connect there.
