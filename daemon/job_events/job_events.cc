@@ -317,8 +317,8 @@ void JobEvents::OnLinksChanged(const Communicator& communicator, bool degraded, 
                                "operations take {:.2f} times as long on other ways",
                                communicator.label(), times));
     data.Set(fields::kCommunicators, names).Set(fields::kSlowdown, times);
-    return Tell(*communicator.job(),
-                {EventType::kLinkDegraded, SubjectOf(communicator), std::move(data)});
+    Tell(*communicator.job(), {EventType::kLinkDegraded, SubjectOf(communicator), std::move(data)});
+    return;
   }
   const auto since = degraded_.extract(communicator.id());
   EventData data(EventType::kLinkRestored,
