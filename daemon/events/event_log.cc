@@ -179,7 +179,11 @@ bool StoredEventLog::IsOpen() {
   if (store_ != nullptr) return true;
   if (!IsTimeToTry()) return false;
   Pause();
-  const Status opened = Open({last_place_, recent_});
+  Status opened = Open({last_place_, recent_});
+  // What was set aside may take all the room that there is.
+  if (!opened.ok() && !path_.empty() && HasNoRoomForLog(path_) && RemoveLogFileSetAside(path_)) {
+    opened = Open({last_place_, recent_});
+  }
   if (!opened.ok()) problem_ = opened.message();
   return opened.ok();
 }

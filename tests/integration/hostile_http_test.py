@@ -379,6 +379,8 @@ def fill_the_disk(honest, daemon, state, job):
     answers = {inject(daemon, job, f"on a full disk {number}" + "." * 900) for number in range(DISK_EVENTS)}
     check(answers <= {200, 503, 507}, f"injecting on a full disk is answered with {answers}")
     honest.expect_progress("on a full disk")
+    reading = {patiently(daemon, "GET", f"/v1/events?from=start{of}").status for of in ("", f"&job={job}")}
+    check(reading <= {200, 503}, f"reading on a full disk is answered with {reading}")
     full = told(daemon, job)
     check(patiently(daemon, "GET", "/readyz").status == 200, "the daemon answers on a full disk")
     filler.unlink()

@@ -341,6 +341,11 @@ TEST_F(FullDiskTest, BeginsAnewWhereADamagedFileFoundNoRoomForAnother) {
     if (i % 100 == 0) now_seconds_ += 1;
   }
   EXPECT_EQ(log_->last_place(), place + 6000);
+  // What was set aside has made room.
+  EXPECT_FALSE(std::filesystem::exists(path() + ".damaged"));
+  now_seconds_ += 10;
+  EXPECT_TRUE(log_->After({0}, {}, 1).ok());
+  EXPECT_GT(ReadAll(*log_, place).events.size(), 100);
   std::filesystem::remove(folder_ + "/filler");
   now_seconds_ += 10;
   AppendNext("a");
