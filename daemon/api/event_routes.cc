@@ -112,7 +112,7 @@ void AnswerPage(EventBus& bus, std::shared_ptr<HttpExchange> exchange, EventOrde
   }
   const EventReader reader = ReaderOf(exchange->request().caller);
   bus.Read(reader, std::move(order), *limit, [exchange](const Result<EventChannel::Page>& page) {
-    if (!page.ok()) return exchange->Respond(HttpProblem(page.status()));
+    if (!page.ok()) return exchange->Respond(EventsProblem(page.status()));
     HttpResponse response;
     response.body =
         fmt::format("{{\"events\":{},\"next\":{},\"missed\":{},\"more\":{}}}", page->events,

@@ -4,6 +4,10 @@
 
 namespace harmonaize::daemon {
 
+HttpResponse EventsProblem(const Status& why) {
+  return why.code() == Code::kSystemError ? HttpProblem(503, why.message()) : HttpProblem(why);
+}
+
 // The bus opens the stream on its own thread, once it knows that the order holds.
 void FollowEvents(EventBus* bus, const EventReader& reader, EventOrder order,
                   std::shared_ptr<HttpExchange> exchange) {
@@ -17,7 +21,7 @@ void FollowEvents(EventBus* bus, const EventReader& reader, EventOrder order,
     return
         [stream = std::move(stream)](std::string text) { return stream->Write(std::move(text)); };
   };
-  calls.refuse = [exchange](const Status& why) { exchange->Respond(HttpProblem(why)); };
+  calls.refuse = [exchange](const Status& why) { exchange->Respond(EventsProblem(why)); };
   bus->Subscribe(reader, number, std::move(order), std::move(calls));
 }
 

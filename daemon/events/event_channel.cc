@@ -56,7 +56,7 @@ bool EventChannel::Add(Event event) {
       }
     }
     subscriber.place = logged.place;
-    subscriber.sequence = logged.event.sequence;
+    if (subscriber.filter.job == logged.event.job) subscriber.sequence = logged.event.sequence;
   }
   return true;
 }
@@ -78,11 +78,20 @@ Result<EventChannel::Start> EventChannel::StartOf(const EventOrder& order) {
     const std::optional<EventId> id = ParseEventId(after.event_id);
     if (!id.has_value()) return InvalidArgument("'{}' is no event's id", after.event_id);
     HZ_ASSIGN_OR_RETURN(const LoggedEvent found, log_->Find(*id));
-    return Start{found.place, 0, found.event.sequence};
+    return StartAt(found.place, job);
   }
-  if (job.empty()) return Start{after.place, 0, 0};
+  // The number in the cursor is one of the job of the cursor's event.
+  const std::optional<EventId> id = ParseEventId(after.event_id);
+  if (after.sequence == 0 || (id.has_value() && id->job != job)) return StartAt(after.place, job);
   HZ_ASSIGN_OR_RETURN(const LogPage page, log_->AfterNumber({job, after.sequence}));
   return Start{page.place, page.missed, after.sequence + page.missed};
+}
+
+// Of a job of which nothing is kept up to the place, all that is not kept counts as missed.
+Result<EventChannel::Start> EventChannel::StartAt(uint64_t place, const std::string& job) const {
+  if (job.empty()) return Start{place, 0, 0};
+  HZ_ASSIGN_OR_RETURN(const uint64_t sequence, log_->SequenceAt(job, place));
+  return Start{place, 0, sequence};
 }
 
 Status EventChannel::Subscribe(uint64_t number, const EventOrder& order,
@@ -111,37 +120,45 @@ void EventChannel::Resume(uint64_t number) {
 void EventChannel::CatchUp(Subscriber& subscriber) {
   subscriber.unread = false;
   while (true) {
-    const Result<LogPage> page =
-        log_->After(subscriber.place, subscriber.filter, kEventsOfCatchingUp);
+    const Result<LogPage> page = log_->After({subscriber.place, subscriber.sequence},
+                                             subscriber.filter, kEventsOfCatchingUp);
     if (!page.ok()) {
       subscriber.unread = true;
       return;
     }
-    if (page->missed > 0 && !TellMissed(subscriber, *page)) return;
-    for (const LoggedEvent& logged : page->events) {
-      if (!subscriber.sink(TextOf(logged))) return;
-      subscriber.place = logged.place;
-      subscriber.sequence = logged.event.sequence;
-    }
-    subscriber.place = page->place;
+    if (!Tell(subscriber, *page)) return;
     if (!page->more) break;
   }
   subscriber.behind = false;
 }
 
-// Returns whether the subscriber has taken the notice, if it needs one.
-bool EventChannel::TellMissed(Subscriber& subscriber, const LogPage& page) {
-  const std::string& job = subscriber.filter.job;
-  uint64_t missed = page.missed;
-  if (!job.empty()) {
-    const Result<LogPage> of_job = log_->AfterNumber({job, subscriber.sequence});
-    missed = of_job.ok() ? of_job->missed : 0;
+// Returns whether the subscriber has taken all of the page.
+bool EventChannel::Tell(Subscriber& subscriber, const LogPage& page) {
+  uint64_t told = 0;
+  for (const LoggedEvent& logged : page.events) {
+    const uint64_t sequence = logged.event.sequence;
+    if (!TellMissed(subscriber, logged.missed_before - told, {logged.place - 1, sequence - 1})) {
+      return false;
+    }
+    told = logged.missed_before;
+    if (!subscriber.sink(TextOf(logged))) return false;
+    subscriber.place = logged.place;
+    subscriber.sequence = sequence;
   }
-  if (missed > 0 && !subscriber.sink(MissedText(missed))) return false;
-  // So that nothing is told twice if the subscriber cannot take what follows.
-  subscriber.sequence += missed;
-  subscriber.place =
-      std::max(subscriber.place, page.events.empty() ? page.place : page.events.front().place - 1);
+  const uint64_t missed = page.MissedBy(subscriber.filter) - told;
+  if (!TellMissed(subscriber, missed, {page.place, page.sequence})) return false;
+  subscriber.place = page.place;
+  subscriber.sequence = page.sequence;
+  return true;
+}
+
+// Returns whether the subscriber has taken the notice, if it needs one. What was told is not told
+// again if the subscriber cannot take what follows.
+bool EventChannel::TellMissed(Subscriber& subscriber, uint64_t missed, const ReaderPlace& up_to) {
+  if (missed == 0) return true;
+  if (!subscriber.sink(MissedText(missed))) return false;
+  subscriber.place = up_to.place;
+  subscriber.sequence = up_to.sequence;
   return true;
 }
 
@@ -150,8 +167,9 @@ Result<EventChannel::Page> EventChannel::Read(const EventOrder& order, size_t mo
   Page read{.events = "[", .next = "", .missed = start.missed, .more = true};
   // A reading of the log may look at many events and list none. The log's size bounds the readings.
   while (read.more && read.next.empty()) {
-    HZ_ASSIGN_OR_RETURN(const LogPage page, log_->After(start.place, order.filter, most));
-    if (order.filter.job.empty()) read.missed += page.missed;
+    HZ_ASSIGN_OR_RETURN(const LogPage page,
+                        log_->After({start.place, start.sequence}, order.filter, most));
+    read.missed += page.MissedBy(order.filter);
     for (const LoggedEvent& logged : page.events) {
       if (read.events.size() > 1) read.events += ',';
       read.events += ToCloudEvent(logged.event);
@@ -159,6 +177,7 @@ Result<EventChannel::Page> EventChannel::Read(const EventOrder& order, size_t mo
     }
     read.more = page.more;
     start.place = page.place;
+    start.sequence = page.sequence;
   }
   read.events += ']';
   return read;

@@ -63,10 +63,12 @@ class EventChannel {
   struct Subscriber {
     EventFilter filter;
     EventSink sink;
-    uint64_t place = 0;     ///< It has been sent all that it wants up to here.
-    uint64_t sequence = 0;  ///< Number of the last event, for a subscriber of one job.
-    bool behind = true;     ///< There is more for it, which it could not take or nobody could read.
-    bool unread = false;    ///< It is behind, since the log could not be read.
+    uint64_t place = 0;  ///< It has been sent all that it wants up to here.
+    /// For a subscriber of one job: the number of the job's last event that it has been sent, did
+    /// not want, or was told to have missed.
+    uint64_t sequence = 0;
+    bool behind = true;   ///< There is more for it, which it could not take or nobody could read.
+    bool unread = false;  ///< It is behind, since the log could not be read.
   };
   /// Where to go on, and how many events are gone that should have come next.
   struct Start {
@@ -77,8 +79,10 @@ class EventChannel {
 
   Start StartFromNow(const std::string& job) const;
   Result<Start> StartOf(const EventOrder& order);
+  Result<Start> StartAt(uint64_t place, const std::string& job) const;
   void CatchUp(Subscriber& subscriber);
-  bool TellMissed(Subscriber& subscriber, const LogPage& page);
+  static bool TellMissed(Subscriber& subscriber, uint64_t missed, const ReaderPlace& up_to);
+  bool Tell(Subscriber& subscriber, const LogPage& page);
   std::string TextOf(const LoggedEvent& logged) const;
   EventCursor CursorOf(const LoggedEvent& logged) const;
 

@@ -36,8 +36,9 @@ class StoredEventLog : public EventLog {
   Status Start();
 
   Result<uint64_t> Append(const Event& event) override;
-  Result<LogPage> After(uint64_t place, const EventFilter& filter, size_t most) override;
+  Result<LogPage> After(const ReaderPlace& from, const EventFilter& filter, size_t most) override;
   Result<LogPage> AfterNumber(const EventNumber& number) override;
+  Result<uint64_t> SequenceAt(const std::string& job, uint64_t place) override;
   Result<LoggedEvent> Find(const EventId& id) override;
   uint64_t last_place() const override { return last_place_; }
   uint64_t LastSequence(const std::string& job) override;
@@ -178,7 +179,11 @@ bool StoredEventLog::IsOpen() {
   if (store_ != nullptr) return true;
   if (!IsTimeToTry()) return false;
   Pause();
-  const Status opened = Open({last_place_, recent_});
+  Status opened = Open({last_place_, recent_});
+  // What was set aside may take all the room that there is.
+  if (!opened.ok() && !path_.empty() && HasNoRoomForLog(path_) && RemoveLogFileSetAside(path_)) {
+    opened = Open({last_place_, recent_});
+  }
   if (!opened.ok()) problem_ = opened.message();
   return opened.ok();
 }
@@ -256,15 +261,21 @@ void StoredEventLog::Written() {
 // ---------------------------------------------------------------------------------------------
 // Reading
 
-Result<LogPage> StoredEventLog::After(uint64_t place, const EventFilter& filter, size_t most) {
+Result<LogPage> StoredEventLog::After(const ReaderPlace& from, const EventFilter& filter,
+                                      size_t most) {
   if (!IsOpen()) return CannotRead();
-  LogPage page{.place = place > last_place_ ? store_->given_up() : place};
+  LogPage page{.place = from.place > last_place_ ? store_->given_up() : from.place,
+               .sequence = from.sequence};
   LogFault fault = ReadPage(filter, most, &page);
   if (fault == LogFault::kDamaged && ReplaceDamaged()) {
-    page = {.place = std::min(place, last_place_)};
+    page = {.place = std::min(from.place, last_place_), .sequence = from.sequence};
     fault = ReadPage(filter, most, &page);
   }
-  if (fault == LogFault::kNone) return page;
+  if (fault == LogFault::kNone) {
+    // What of the job comes after the last row was never written.
+    if (!page.more && !filter.job.empty()) page.MissUpTo(LastSequence(filter.job));
+    return page;
+  }
   if (store_ != nullptr) problem_ = store_->problem();
   return CannotRead();
 }
@@ -281,9 +292,12 @@ LogFault StoredEventLog::ReadPage(const EventFilter& filter, size_t most, LogPag
     page->place = stored.place;
     if (!stored.event) {
       ++page->missed;
-    } else if (filter.Takes(*stored.event)) {
+      return true;
+    }
+    if (stored.event->job == filter.job) page->ReachNumber(stored.event->sequence);
+    if (filter.Takes(*stored.event)) {
       bytes += stored.event->data.size();
-      page->events.push_back({stored.place, std::move(*stored.event)});
+      page->events.push_back({stored.place, std::move(*stored.event), page->MissedBy(filter)});
     }
     return true;
   });
@@ -347,6 +361,12 @@ Result<LogPage> StoredEventLog::AfterNumber(const EventNumber& id) {
   }
   page.more = page.place < last_place_;
   return page;
+}
+
+Result<uint64_t> StoredEventLog::SequenceAt(const std::string& job, uint64_t place) {
+  HZ_ASSIGN_OR_RETURN(const std::optional<uint64_t> sequence,
+                      Ask([&](LogStore& store) { return store.SequenceAt(job, place); }));
+  return sequence.value_or(0);
 }
 
 Result<LoggedEvent> StoredEventLog::Find(const EventId& id) {

@@ -32,6 +32,16 @@ struct EventNumber {
 struct LoggedEvent {
   uint64_t place = 0;  ///< Grows with each event of the log, from 1 on.
   Event event;
+  /// In a page: how much of what MissedBy counts lies before this event.
+  uint64_t missed_before = 0;
+};
+
+/// How far a reader has got.
+struct ReaderPlace {
+  uint64_t place = 0;
+  /// For a reader of one job: the number of the job's last event that the reader has had, or has
+  /// been told to have missed.
+  uint64_t sequence = 0;
 };
 
 /// What a reader finds behind a place, or an id.
@@ -42,7 +52,28 @@ struct LogPage {
   /// Events that came after the reader's place, up to `place`, and are kept no more. Which filter
   /// would have taken them is not known any more, so events of all jobs count.
   uint64_t missed = 0;
-  bool more = false;  ///< There are more events behind `place`.
+  /// Those of the filter's job, whatever types the filter takes, by the job's numbers; 0 without a
+  /// job.
+  uint64_t missed_of_job = 0;
+  uint64_t sequence = 0;  ///< Of the filter's job: the number up to which all were looked at.
+  bool more = false;      ///< There are more events behind `place`.
+
+  /// Counts the numbers of the filter's job between the last one and this one, and goes on to it.
+  void ReachNumber(uint64_t number) {
+    if (number <= sequence) return;
+    missed_of_job += number - sequence - 1;
+    sequence = number;
+  }
+  /// Counts the numbers of the filter's job up to this one.
+  void MissUpTo(uint64_t number) {
+    if (number <= sequence) return;
+    missed_of_job += number - sequence;
+    sequence = number;
+  }
+  /// Returns what a reader with the filter is told to have missed.
+  uint64_t MissedBy(const EventFilter& filter) const {
+    return filter.job.empty() ? missed : missed_of_job;
+  }
 };
 
 /// The events of one tenant, or of the operators, kept in a SQLite file of its own (mode 0600), so
@@ -71,16 +102,20 @@ class EventLog {
   /// the event still has a place, which is never used again, and counts as missed. That ends by
   /// itself when there is room.
   virtual Result<uint64_t> Append(const Event& event) = 0;
-  /// Returns up to `most` events that the filter takes, behind `place`; looks at a bounded number.
+  /// Returns up to `most` events that the filter takes, behind `from`; looks at a bounded number.
   /// A place that the log has not reached is one of an earlier log: all that is kept comes after
   /// it. Errors: kSystemError if the log cannot be read now.
-  virtual Result<LogPage> After(uint64_t place, const EventFilter& filter, size_t most) = 0;
+  virtual Result<LogPage> After(const ReaderPlace& from, const EventFilter& filter,
+                                size_t most) = 0;
   /// Returns the place to go on from after the event with this number of a job, without events. For
   /// a number that is kept no more it is a place before the first kept event, with the number of
   /// that job's events after it that the log has given up in `missed`. Errors: kInvalidArgument for
   /// a number that the log has not reached, or where it no longer knows the job; kSystemError if it
   /// cannot be read now.
   virtual Result<LogPage> AfterNumber(const EventNumber& number) = 0;
+  /// Returns the number of a job's last kept event up to a place; 0: none is kept there. Errors:
+  /// kSystemError if it cannot be read now.
+  virtual Result<uint64_t> SequenceAt(const std::string& job, uint64_t place) = 0;
   /// Returns a kept event with its place. Errors: kInvalidArgument for an id of which the log has
   /// never heard, or that is kept no more; kSystemError if it cannot be read now.
   virtual Result<LoggedEvent> Find(const EventId& id) = 0;

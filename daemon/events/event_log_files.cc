@@ -9,12 +9,15 @@
 #include <filesystem>
 
 #include "daemon/config/state_directory.h"
+#include "daemon/events/event_log.h"
 #include "src/base/file_descriptor.h"
 
 namespace harmonaize::daemon {
 namespace {
 
 constexpr mode_t kOwnersAlone = 0600;
+/// Room that a new log needs, in bytes: that of its journal, and of a file of the least size.
+constexpr uintmax_t kLeastRoomBytes = kJournalRoomBytes + kLeastLogBytes;
 /// What SQLite puts beside a file.
 constexpr const char* kJournals[] = {"-wal", "-shm", "-journal"};
 
@@ -96,6 +99,13 @@ Status SetLogFileAside(const std::string& path) {
   }
   RemoveJournals(path);
   return Status::Ok();
+}
+
+bool HasNoRoomForLog(const std::string& path) {
+  std::error_code failure;
+  const std::filesystem::space_info space =
+      std::filesystem::space(std::filesystem::path(path).parent_path(), failure);
+  return !failure && space.available < kLeastRoomBytes;
 }
 
 bool RemoveLogFileSetAside(const std::string& path) {

@@ -25,6 +25,9 @@ void ReserveLogJournal(const std::string& path);
 /// Nothing may have it open. Errors: kSystemError.
 Status SetLogFileAside(const std::string& path);
 
+/// Returns whether the disk has less room than a new log and its journal need.
+bool HasNoRoomForLog(const std::string& path);
+
 /// Removes what was set aside, which makes room on a full disk. Returns whether there was anything.
 bool RemoveLogFileSetAside(const std::string& path);
 

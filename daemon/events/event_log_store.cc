@@ -88,6 +88,10 @@ constexpr const char* kPlaceBefore =
 constexpr const char* kNextSequence =
     "SELECT sequence FROM events WHERE job=(SELECT number FROM jobs WHERE name=?)AND sequence>? "
     "ORDER BY sequence LIMIT 1";
+constexpr const char* kSequenceAt =
+    "SELECT sequence FROM events WHERE job=(SELECT number FROM jobs WHERE name=?)AND place<=? "
+    "ORDER "
+    "BY sequence DESC LIMIT 1";
 
 /// Checksum of a row. SQLite has none, and a disk's error in a text would otherwise go unnoticed.
 class RowChecksum {
@@ -151,6 +155,7 @@ LogStore::LogStore(std::unique_ptr<LogDatabase> database, int64_t most_pages)
       place_of_id_(*database_, kPlaceOfId),
       place_before_(*database_, kPlaceBefore),
       next_sequence_(*database_, kNextSequence),
+      sequence_at_(*database_, kSequenceAt),
       page_count_(*database_, "PRAGMA page_count"),
       free_pages_(*database_, "PRAGMA freelist_count") {}
 
@@ -529,6 +534,10 @@ LogStore::Found LogStore::PlaceOf(const EventNumber& number) {
 LogStore::Found LogStore::PlaceBefore(const EventNumber& number) {
   return FindNumber(
       place_before_.Bind(std::string_view(number.job), static_cast<int64_t>(number.sequence)));
+}
+
+LogStore::Found LogStore::SequenceAt(const std::string& job, uint64_t place) {
+  return FindNumber(sequence_at_.Bind(std::string_view(job), static_cast<int64_t>(place)));
 }
 
 LogStore::Found LogStore::NextSequence(const EventNumber& number) {

@@ -89,6 +89,8 @@ class LogStore {
   Found PlaceBefore(const EventNumber& number);
   /// Finds the number of the first kept event of the job after this one.
   Found NextSequence(const EventNumber& number);
+  /// Finds the number of the last kept event of the job up to a place.
+  Found SequenceAt(const std::string& job, uint64_t place);
 
   /// Returns what can be read of the log's past, also where the file is damaged.
   LogPast ReadPast();
@@ -152,6 +154,7 @@ class LogStore {
   LogStatement place_of_id_;
   LogStatement place_before_;
   LogStatement next_sequence_;
+  LogStatement sequence_at_;
   LogStatement page_count_;
   LogStatement free_pages_;
 };

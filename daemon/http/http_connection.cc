@@ -205,16 +205,15 @@ void HttpConnection::Serve(std::string body) {
 // ---------------------------------------------------------------------------------------------
 // Who calls
 
-bool HttpConnection::IsOpen() const {
-  const auto& open = thread_->services().open_paths;
+bool HttpConnection::Reads(const std::vector<std::string>& paths) const {
   return request_.method == "GET" &&
-         std::find(open.begin(), open.end(), EncodeHttpPath(request_.path)) != open.end();
+         std::find(paths.begin(), paths.end(), EncodeHttpPath(request_.path)) != paths.end();
 }
 
 std::optional<HttpResponse> HttpConnection::Authenticate(const RequestHead& head) {
   const auto header = head.headers.find("authorization");
   if (header == head.headers.end()) {
-    if (IsOpen()) return std::nullopt;
+    if (Reads(thread_->services().open_paths)) return std::nullopt;
     return RefuseToken();
   }
   const std::optional<std::string> secret = BearerOf(header->second);
@@ -274,13 +273,15 @@ void HttpConnection::HoldToken(const HttpToken& token) {
   token_until_ = Now() + std::chrono::seconds(std::clamp<int64_t>(left, 0, kMostTokenSeconds));
 }
 
+// No address, token or number begins like the keys of probes.
 std::optional<std::chrono::milliseconds> HttpConnection::TakeRate() {
+  const std::string apart = Reads(thread_->services().probe_paths) ? "probe " : "";
   if (request_.caller.scope == HttpScope::kStranger) {
-    return thread_->strangers().Take(peer_.address, Now());
+    return thread_->strangers().Take(apart + peer_.address, Now());
   }
   const std::string key =
       peer_.where.is_tcp ? token_ : fmt::format("{}", request_.caller.tenant.number);
-  return thread_->callers().Take(key, Now());
+  return thread_->callers().Take(apart + key, Now());
 }
 
 // Who asks too often is not read before it may ask again.

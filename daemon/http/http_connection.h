@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -84,7 +85,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpResponse ExchangeToken(const std::string& secret);
   HttpResponse RefuseToken();
   void HoldToken(const HttpToken& token);
-  bool IsOpen() const;
+  bool Reads(const std::vector<std::string>& paths) const;
   std::optional<std::chrono::milliseconds> TakeRate();
   std::optional<HttpResponse> AskHandlerEarly();
   void RefuseForRate(std::chrono::milliseconds wait);

@@ -123,6 +123,12 @@ std::optional<HttpResponse> HttpHandler::RefuseEarly(const HttpRequest& head) {
   if (head.caller.scope == HttpScope::kStranger) {
     return HttpProblem(401, "a token is needed: send it as 'Authorization: Bearer hz_...'");
   }
+  static constexpr std::array<std::string_view, 4> kMethods = {"GET", "PUT", "POST", "DELETE"};
+  if (std::find(kMethods.begin(), kMethods.end(), head.method) == kMethods.end()) {
+    HttpResponse refusal = HttpProblem(405, "this server knows GET, HEAD, PUT, POST and DELETE");
+    refusal.headers.emplace_back("Allow", "GET, HEAD, PUT, POST, DELETE");
+    return refusal;
+  }
   return RefuseMediaType(head, {"application/json"});
 }
 

@@ -39,7 +39,8 @@ struct HttpCaller {
 /// A request, checked for form and size. Names and values are percent-decoded UTF-8 without control
 /// characters. HEAD arrives as GET; the server leaves the body of the answer out.
 struct HttpRequest {
-  std::string method;                        ///< "GET", "PUT", "POST" or "DELETE".
+  /// "GET", "PUT", "POST" or "DELETE"; RefuseEarly is asked about any other one, too.
+  std::string method;
   std::vector<std::string> path;             ///< The segments: {"v1", "jobs", "<job>"}.
   std::map<std::string, std::string> query;  ///< A name that comes twice is refused.
   /// By names in lower case. Values are clean (CleanText). Authorization and cookies are left out.
@@ -110,7 +111,8 @@ class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
   /// Looks at a request whose body has not been read, and returns the answer that refuses it, if
-  /// any. By default a body must be application/json, and strangers are refused.
+  /// any, such as that of a method which the path does not have. By default a body must be
+  /// application/json, and strangers and other methods than those of HttpRequest are refused.
   virtual std::optional<HttpResponse> RefuseEarly(const HttpRequest& head);
   virtual void Handle(std::shared_ptr<HttpExchange> exchange) = 0;
 };

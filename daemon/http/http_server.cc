@@ -39,6 +39,7 @@ HttpServer::HttpServer(HttpOptions options, std::shared_ptr<HttpHandler> handler
       host_names_(NamesOfHost(options.host_names)) {
   services_->limits = options.limits;
   services_->open_paths = std::move(options.open_paths);
+  services_->probe_paths = std::move(options.probe_paths);
   services_->exchange_path = std::move(options.exchange_path);
   services_->tokens = std::move(options.tokens);
   services_->audit = std::move(options.audit);

@@ -25,6 +25,9 @@ struct HttpOptions {
   std::vector<std::string> host_names = {};
   /// Paths that may be read with GET over TCP without a token, such as that of the status page.
   std::vector<std::string> open_paths = {"/"};
+  /// Paths at which machines ask how the daemon is. GET requests there are counted apart from the
+  /// caller's others, within the same limits, so that a caller that asks much fails no probe.
+  std::vector<std::string> probe_paths = {"/healthz", "/readyz"};
   /// Where a one-time token is exchanged for a session: POST, with the token as the bearer's.
   std::string exchange_path = "/v1/token/exchange";
   std::shared_ptr<TokenStore> tokens = nullptr;  ///< Needed for TCP.

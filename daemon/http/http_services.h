@@ -80,6 +80,8 @@ struct HttpServices {
   HttpLimits limits;
   /// Paths that strangers may read with GET.
   std::vector<std::string> open_paths;
+  /// Paths whose GET requests are counted apart.
+  std::vector<std::string> probe_paths;
   /// The path at which a one-time token is exchanged for a session.
   std::string exchange_path;
   std::shared_ptr<TokenStore> tokens;  ///< nullptr: no token holds.

@@ -42,11 +42,11 @@ std::string SubjectOf(const Communicator& communicator) {
 }
 
 /// Returns the event that a message tells of; nullopt if it is none that this daemon knows, or its
-/// data does not fit its type.
+/// data does not fit its type. Fields that it does not know are left out.
 std::optional<Event> EventOf(const EventMessage& message, const JobIdentity& job) {
   const std::optional<EventType> type = EventTypeNamed(message.type);
   if (!type.has_value()) return std::nullopt;
-  Result<std::string> data = CheckedEventData(*type, message.data);
+  Result<std::string> data = KnownEventData(*type, message.data);
   if (!data.ok()) return std::nullopt;
   Event event{.job = job.text(),
               .unique = message.unique,

@@ -153,6 +153,47 @@ Status Check(EventType type, const ordered_json& data) {
   return Status::Ok();
 }
 
+/// Returns a JSON object of bounded size, whatever its fields.
+Result<ordered_json> ParsedData(EventType type, std::string_view data) {
+  if (data.size() > kMostEventDataBytes) {
+    return InvalidArgument("the data has {} bytes, more than {}", data.size(), kMostEventDataBytes);
+  }
+  int names = 0;
+  bool small = true;
+  const auto is_small = [&](int depth, ordered_json::parse_event_t part, ordered_json&) {
+    if (part == ordered_json::parse_event_t::key) ++names;
+    small = small && depth <= kMostDepth && names <= kMostNames;
+    return small;
+  };
+  ordered_json document = ordered_json::parse(data, is_small, /*allow_exceptions=*/false);
+  if (!small || !document.is_object()) {
+    return InvalidArgument("the data of {} is no JSON object, or has too many parts",
+                           InfoOf(type).name);
+  }
+  return document;
+}
+
+/// Removes the members of an object that `is_known` does not name.
+template <typename Known>
+void KeepKnown(ordered_json* object, const Known& is_known) {
+  for (auto member = object->begin(); member != object->end();) {
+    member = is_known(member.key()) ? std::next(member) : object->erase(member);
+  }
+}
+
+void DropUnknownFields(EventType type, ordered_json* data) {
+  KeepKnown(data, [type](const std::string& name) { return FieldNamed(type, name) != nullptr; });
+  for (auto& [name, value] : data->items()) {
+    if (FieldNamed(type, name)->kind != FieldKind::kAsked || !value.is_array()) continue;
+    for (ordered_json& party : value) {
+      if (!party.is_object()) continue;
+      KeepKnown(&party, [](const std::string& part) {
+        return part == "ranks" || part == "ranks_unlisted" || part == "asked";
+      });
+    }
+  }
+}
+
 std::string InOneLine(const ordered_json& document) {
   return document.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
@@ -270,21 +311,14 @@ Result<std::string> EventData::Finish() const {
 }
 
 Result<std::string> CheckedEventData(EventType type, std::string_view data) {
-  if (data.size() > kMostEventDataBytes) {
-    return InvalidArgument("the data has {} bytes, more than {}", data.size(), kMostEventDataBytes);
-  }
-  int names = 0;
-  bool small = true;
-  const auto is_small = [&](int depth, ordered_json::parse_event_t part, ordered_json&) {
-    if (part == ordered_json::parse_event_t::key) ++names;
-    small = small && depth <= kMostDepth && names <= kMostNames;
-    return small;
-  };
-  const ordered_json document = ordered_json::parse(data, is_small, /*allow_exceptions=*/false);
-  if (!small || !document.is_object()) {
-    return InvalidArgument("the data of {} is no JSON object, or has too many parts",
-                           InfoOf(type).name);
-  }
+  HZ_ASSIGN_OR_RETURN(const ordered_json document, ParsedData(type, data));
+  HZ_RETURN_IF_ERROR(Check(type, document));
+  return InOneLine(document);
+}
+
+Result<std::string> KnownEventData(EventType type, std::string_view data) {
+  HZ_ASSIGN_OR_RETURN(ordered_json document, ParsedData(type, data));
+  DropUnknownFields(type, &document);
   HZ_RETURN_IF_ERROR(Check(type, document));
   return InOneLine(document);
 }

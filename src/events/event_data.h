@@ -146,5 +146,8 @@ class EventData {
 /// has no field besides. Errors: kInvalidArgument names the field, what it should be, and for an
 /// unknown field the nearest that exists.
 Result<std::string> CheckedEventData(EventType type, std::string_view data);
+/// Does the same for the data of another daemon, which may be of a newer build: fields that this
+/// one does not know are left out. Errors: kInvalidArgument.
+Result<std::string> KnownEventData(EventType type, std::string_view data);
 
 }  // namespace harmonaize

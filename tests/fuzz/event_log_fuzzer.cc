@@ -44,7 +44,7 @@ class Folder {
 void ReadToEnd(EventLog& log) {
   uint64_t place = 0;
   for (bool more = true; more;) {
-    const Result<LogPage> page = log.After(place, {}, 50);
+    const Result<LogPage> page = log.After({place}, {}, 50);
     RequireOk(page.status(), "a log that is open can be read");
     Require(!page->more || page->place > place, "a reader comes forward");
     for (const LoggedEvent& logged : page->events) {
@@ -69,7 +69,7 @@ void Use(EventLog& log) {
     const Result<uint64_t> kept = log.Append({.job = job, .sequence = sequence});
     RequireOk(kept.status(), "a log that is open takes events");
     Require(*kept == place + 1, "the next place follows the last");
-    const Result<LogPage> page = log.After(place, {}, 1);
+    const Result<LogPage> page = log.After({place}, {}, 1);
     RequireOk(page.status(), "it can be read");
     Require(page->events.size() == 1, "what was appended is there");
   }

@@ -39,6 +39,9 @@ void ReadTypes(std::string_view text) {
 }
 
 void ReadData(EventType type, std::string_view text) {
+  if (const Result<std::string> known = KnownEventData(type, text); known.ok()) {
+    RequireOk(CheckedEventData(type, *known).status(), "what is left fits the type");
+  }
   const Result<std::string> data = CheckedEventData(type, text);
   if (!data.ok()) return RequireClean(data.status().message(), "an error can be printed");
   const Result<std::string> again = CheckedEventData(type, *data);

@@ -60,11 +60,9 @@ def filter_case(context, case):
 RATE = "40/s"
 # Checks that do not apply. positive_data_acceptance and negative_data_rejection: the document's texts have
 # a form that JSON Schema does not say (a type of event that there is, a tenant's number), and an unknown
-# parameter of a query is refused by some routes and ignored by others. allow_header_conformance: a method
-# that no route has (OPTIONS, PATCH) is refused before there is a route, with all methods of the server in
-# Allow; docs/http.md, "Checks", has it among what is known.
+# parameter of a query is refused by some routes and ignored by others.
 # unsupported_method: to a tenant, the operators' paths do not exist, whatever the method.
-NOT_CHECKED = "positive_data_acceptance,negative_data_rejection,allow_header_conformance"
+NOT_CHECKED = "positive_data_acceptance,negative_data_rejection"
 NOT_CHECKED_FOR_TENANTS = NOT_CHECKED + ",unsupported_method"
 
 

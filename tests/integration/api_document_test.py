@@ -31,12 +31,14 @@ def check(holds, what):
         raise AssertionError(what)
 
 
-def right_calls(job):
+def right_calls(job, event):
     """Of each operation: who may call it, and the path's parameters, the query and the body of calls
-    that are right."""
+    that are right. `event` is one with a deadline that can be answered."""
     everybody, operators = ("tenant", "operator"), ("operator",)
     of_job = [({"job": job}, "", None), ({"job": "a%20named%20job"}, "", None)]
+    of_this_host = ({"host": "this"}, "", None)
     return {
+        "GET /": (everybody, [({}, "", None)]),
         "GET /healthz": (everybody, [({}, "", None)]),
         "GET /readyz": (everybody, [({}, "", None)]),
         "GET /metrics": (operators, [({}, "", None)]),
@@ -49,6 +51,17 @@ def right_calls(job):
                                                   "data": {"text": "for a test"}})
                                         for target in ("", job)]),
         "GET /v1/hosts": (operators, [({}, "", None)]),
+        "POST /v1/events/{id}/acknowledge": (everybody, [({"id": event}, "", None),
+                                                         ({"id": event}, "", {})]),
+        "POST /v1/events/{id}/extend": (everybody, [
+            ({"id": event}, "", {"seconds": 600}),
+            ({"id": event}, "", {"until": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 86400))})]),
+        "GET /v1/fabric": (operators, [({}, "", None)]),
+        "GET /v1/hosts/{host}/maintenance": (operators, [of_this_host]),
+        "POST /v1/hosts/{host}/drain": (operators, [
+            ({"host": "this"}, "", {"within_seconds": 3600, "reason": "a test"}), of_this_host]),
+        "GET /v1/hosts/{host}/drain": (operators, [of_this_host]),
+        "DELETE /v1/hosts/{host}/drain": (operators, [of_this_host]),
         "POST /v1/hosts/{host}/maintenance": (operators, [
             ({"host": "this"}, "", {"id": "one", "duration_seconds": 60, "survives": True}),
             ({"host": "this"}, "", {"id": "one", "state": "withdrawn"})]),
@@ -57,11 +70,15 @@ def right_calls(job):
         "GET /v1/jobs/{job}/communicators": (everybody, of_job),
         "GET /v1/jobs/{job}/operations": (everybody, of_job),
         "GET /v1/jobs/{job}/ranks": (everybody, of_job),
+        "GET /v1/jobs/{job}/flight": (everybody, of_job),
+        "GET /v1/jobs/{job}/stuck": (everybody, of_job),
+        "GET /v1/stuck": (operators, [({}, "", None)]),
         "GET /v1/links": (operators, [({}, "", None)]),
         "GET /v1/openapi.json": (everybody, [({}, "", None)]),
         "GET /v1/usage": (everybody, [({}, "", None)]),
         "GET /v1/plans": (operators, [({}, "", None)]),
-        "GET /v1/promises": (operators, [({}, "", None)]),
+        "GET /v1/promises": (everybody, [({}, "", None)]),
+        "GET /v1/whoami": (everybody, [({}, "", None)]),
         "GET /v1/schemas/{type}/{version}": (everybody, [
             ({"type": "rank.late", "version": "1"}, "", None)]),
         "GET /v1/tenants": (operators, [({}, "", None)]),
@@ -163,8 +180,19 @@ def encoded(body):
     return None if body is None else json.dumps(body).encode()
 
 
+def event_with_a_deadline(tenant, operator):
+    """The event of an announcement, which stays."""
+    announced = operator.call("POST", "/v1/hosts/this/maintenance", encoded(
+        {"id": "answered", "duration_seconds": 60,
+         "not_before": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))}))
+    check(announced[0] == 200, f"{announced}")
+    events = eventually("the job hears of it", lambda: json.loads(
+        tenant.call("GET", "/v1/events?types=maintenance.scheduled")[2])["events"])
+    return events[-1]["id"]
+
+
 def right(document, callers, job):
-    calls = right_calls(job)
+    calls = right_calls(job, event_with_a_deadline(callers[0], callers[1]))
     check(set(calls) == set(document.operations),
           f"this test and the document differ in {set(calls) ^ set(document.operations)}")
     for operation, (may, each) in calls.items():

@@ -138,6 +138,25 @@ TEST(EventData, HasNoFieldsThatTheTypeDoesNotList) {
             "the data of rank.late has no field 'comunicator', did you mean 'communicator'?");
 }
 
+TEST(EventData, OfAnotherDaemonMayHaveFieldsThatThisOneDoesNotKnow) {
+  for (const EventTypeInfo& info : EventTypes()) {
+    const json whole = Whole(info.type);
+    json newer = whole;
+    newer["a_field_of_next_year"] = {{"inside", 1}};
+    for (auto& [name, value] : newer.items()) {
+      if (name == "asked" && value.is_array()) value.at(0)["since"] = "yesterday";
+    }
+    const Result<std::string> known = KnownEventData(info.type, newer.dump());
+    ASSERT_TRUE(known.ok()) << info.name << ": " << known.status().message();
+    EXPECT_EQ(json::parse(*known), whole) << info.name;
+    EXPECT_FALSE(Check(info.type, newer).ok()) << "an operator's data must fit";
+  }
+  // What it knows has to fit all the same.
+  EXPECT_FALSE(KnownEventData(EventType::kDaemonRestarted, R"({"news":1})").ok());
+  EXPECT_FALSE(KnownEventData(EventType::kDaemonRestarted, R"({"text":1,"news":1})").ok());
+  EXPECT_FALSE(KnownEventData(EventType::kDaemonRestarted, "[]").ok());
+}
+
 TEST(EventData, IsGivenBackInOneLine) {
   const Result<std::string> data =
       CheckedEventData(EventType::kDaemonRestarted, "{\n \"text\" : \"It runs.\"\n}");

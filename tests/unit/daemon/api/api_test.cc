@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/api/event_stream.h"
 #include "daemon/api/json_body.h"
 #include "daemon/api/openapi.h"
 
@@ -47,6 +48,14 @@ TEST(OpenApi, ListsTheRoutesThatThereAre) {
     }
   }
   EXPECT_EQ(documented, served);
+}
+
+TEST(EventRoutes, AnswerThatLogsMayBeReadLater) {
+  const HttpResponse full = EventsProblem(SystemError("the disk is full"));
+  EXPECT_EQ(full.status, 503);
+  EXPECT_NE(full.body.find("the disk is full"), std::string::npos) << full.body;
+  EXPECT_EQ(EventsProblem(InvalidArgument("no such event")).status, 400);
+  EXPECT_EQ(EventsProblem(InternalError("a fault of the daemon")).status, 500);
 }
 
 TEST(OpenApi, RefersOnlyToWhatItHas) {

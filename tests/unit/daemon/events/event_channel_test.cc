@@ -187,6 +187,80 @@ TEST_F(EventChannelTest, SaysHowManyWereMissed) {
       Code::kInvalidArgument);
 }
 
+// What could not be written on a full disk leaves such gaps, while what the reader has had is kept.
+TEST_F(EventChannelTest, TellsAReaderOfOneJobWhatWasLostOfItBehindAKeptEvent) {
+  auto log = EventLog::InMemory({}, [] { return 1000; });
+  const auto keep = [&](int number, const std::string& job) {
+    Event event = Numbered(number, job);
+    event.sequence = static_cast<uint64_t>(number);
+    EXPECT_TRUE(log->Append(event).ok());
+  };
+  keep(1, "a");
+  keep(1, "b");
+  keep(302, "a");
+  keep(303, "a");
+  keep(50, "b");
+  keep(310, "a");
+  channel_ = std::make_unique<EventChannel>(std::move(log), "aa");
+  const EventOrder of_a{.filter = {.job = "a"}, .after = EventCursor{"", "aa", 1, 1}};
+  const Result<EventChannel::Page> page = channel_->Read(of_a, 100);
+  ASSERT_TRUE(page.ok());
+  EXPECT_EQ(page->missed, 306u);
+  // The page ends before the second gap, which the next one tells.
+  EXPECT_EQ(channel_->Read(of_a, 1)->missed, 300u);
+  EventOrder of_type = of_a;
+  of_type.filter.types = {"plan.*"};
+  EXPECT_EQ(channel_->Read(of_type, 100)->missed, 306u) << "what the lost ones were is not known";
+
+  Inbox inbox;
+  EXPECT_TRUE(Subscribe(1, &inbox, of_a).ok());
+  EXPECT_EQ(inbox.Numbers(), (std::vector<int>{-300, 302, 303, -6, 310}));
+  // Another job's events do not count for this reader.
+  Add(51, 51, "b");
+  Add(311, 311, "a");
+  EXPECT_EQ(inbox.Numbers(), (std::vector<int>{-300, 302, 303, -6, 310, 311}));
+}
+
+TEST_F(EventChannelTest, TellsASlowReaderOnceWhatWasLost) {
+  auto log = EventLog::InMemory({}, [] { return 1000; });
+  for (const int number : {1, 2, 10, 11}) {
+    Event event = Numbered(number);
+    event.sequence = static_cast<uint64_t>(number);
+    EXPECT_TRUE(log->Append(event).ok());
+  }
+  channel_ = std::make_unique<EventChannel>(std::move(log), "aa");
+  Inbox slow{.texts = {}, .room = 0};
+  EXPECT_TRUE(Subscribe(1, &slow, {.filter = {.job = "a"}, .from_the_start = true}).ok());
+  for (slow.room = 1; slow.room < 10; ++slow.room) channel_->Resume(1);
+  EXPECT_EQ(slow.Numbers(), (std::vector<int>{1, 2, -7, 10, 11}));
+}
+
+// The number in a cursor is one of its own event's job.
+TEST_F(EventChannelTest, ACursorOfAnotherJobsEventGoesByItsPlace) {
+  Add(1, 3, "a");
+  Add(1, 1, "b");
+  Add(4, 5, "a");
+  Event of_b = Numbered(1, "b");
+  Inbox inbox;
+  EXPECT_TRUE(
+      Subscribe(1, &inbox, {.filter = {.job = "a"}, .after = EventCursor{of_b.id(), "aa", 4, 1}})
+          .ok());
+  EXPECT_EQ(inbox.Numbers(), (std::vector<int>{4, 5}));
+}
+
+TEST_F(EventChannelTest, GoesOnForOneThatWasCutOffBeforeItsJobHadAnEvent) {
+  Add(1, 2, "b");
+  Inbox first;
+  EXPECT_TRUE(Subscribe(1, &first, {.filter = {.job = "a"}}).ok());
+  channel_->Unsubscribe(1);
+  Add(1, 2, "a");
+  Inbox second;
+  EXPECT_TRUE(
+      Subscribe(2, &second, {.filter = {.job = "a"}, .after = ParseEventCursor(first.begins_at)})
+          .ok());
+  EXPECT_EQ(second.Numbers(), (std::vector<int>{1, 2}));
+}
+
 TEST_F(EventChannelTest, ACursorOfAnotherDaemonGoesByTheEventsId) {
   Add(1, 3);
   Inbox rest;

@@ -236,6 +236,8 @@ int AppendManyToAFullDisk(EventLog& log, int events) {
   }
   const ReadToEnd all = ReadAll(log, 0);
   EXPECT_EQ(all.events.size() + all.missed, log.last_place());
+  const ReadToEnd of_job = ReadAll(log, 0, {.job = "a"});
+  EXPECT_EQ(of_job.events.size() + of_job.missed_of_job, log.LastSequence("a"));
   return refused;
 }
 
@@ -339,6 +341,11 @@ TEST_F(FullDiskTest, BeginsAnewWhereADamagedFileFoundNoRoomForAnother) {
     if (i % 100 == 0) now_seconds_ += 1;
   }
   EXPECT_EQ(log_->last_place(), place + 6000);
+  // What was set aside has made room.
+  EXPECT_FALSE(std::filesystem::exists(path() + ".damaged"));
+  now_seconds_ += 10;
+  EXPECT_TRUE(log_->After({0}, {}, 1).ok());
+  EXPECT_GT(ReadAll(*log_, place).events.size(), 100);
   std::filesystem::remove(folder_ + "/filler");
   now_seconds_ += 10;
   AppendNext("a");
@@ -347,6 +354,8 @@ TEST_F(FullDiskTest, BeginsAnewWhereADamagedFileFoundNoRoomForAnother) {
   EXPECT_EQ(log_->LastSequence("new"), 3001);
   const ReadToEnd all = ReadAll(*log_, 0);
   EXPECT_EQ(all.events.size() + all.missed, 8502);
+  const ReadToEnd of_new = ReadAll(*log_, 0, {.job = "new"});
+  EXPECT_EQ(of_new.events.size() + of_new.missed_of_job, 3001);
 }
 
 TEST_F(FullDiskTest, SurvivesALimitOnTheSizesOfFiles) {

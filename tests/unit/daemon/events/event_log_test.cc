@@ -96,7 +96,7 @@ TEST_F(EventLogTest, ListsWhatTheFilterTakesAndGoesOnBehindTheRest) {
   EXPECT_EQ(found.events.size(), expected);
   EXPECT_EQ(found.place, 300);
   EXPECT_EQ(found.missed, 0);
-  const Result<LogPage> none = log_->After(0, {}, 0);
+  const Result<LogPage> none = log_->After({0}, {}, 0);
   ASSERT_TRUE(none.ok());
   EXPECT_EQ(none->place, 0);
   EXPECT_TRUE(none->more);
@@ -108,7 +108,7 @@ TEST_F(EventLogTest, LooksAtABoundedNumberOfEvents) {
   for (int i = 0; i < events; ++i) AppendNext("a");
   uint64_t place = 0;
   for (const uint64_t expected : {kMostEventsOfReading, 2 * kMostEventsOfReading, events}) {
-    const Result<LogPage> page = log_->After(place, {.job = "b"}, 10);
+    const Result<LogPage> page = log_->After({place}, {.job = "b"}, 10);
     ASSERT_TRUE(page.ok());
     EXPECT_EQ(page->place, expected);
     EXPECT_EQ(page->more, expected != static_cast<uint64_t>(events));

@@ -48,14 +48,16 @@ inline void ExpectSame(const Event& event, const Event& expected) {
 struct ReadToEnd {
   std::vector<LoggedEvent> events = {};
   uint64_t missed = 0;
+  uint64_t missed_of_job = 0;
   uint64_t place = 0;
+  uint64_t sequence = 0;
 };
 
 inline ReadToEnd ReadAll(EventLog& log, uint64_t place, const EventFilter& filter = {},
                          size_t most = 100) {
   ReadToEnd all{.place = place};
   for (bool more = true; more;) {
-    Result<LogPage> page = log.After(all.place, filter, most);
+    Result<LogPage> page = log.After({all.place, all.sequence}, filter, most);
     if (!page.ok()) {
       ADD_FAILURE() << page.status().message();
       return all;
@@ -65,7 +67,9 @@ inline ReadToEnd ReadAll(EventLog& log, uint64_t place, const EventFilter& filte
     if (page->more && page->place <= all.place) return all;
     for (LoggedEvent& logged : page->events) all.events.push_back(std::move(logged));
     all.missed += page->missed;
+    all.missed_of_job += page->missed_of_job;
     all.place = page->place;
+    all.sequence = page->sequence;
     more = page->more;
   }
   return all;

@@ -108,6 +108,13 @@ TEST_F(HttpRouterTest, AllowsTheMethodsOfAllRoutesOfAPath) {
   EXPECT_EQ(wrong.status, 405);
   EXPECT_EQ(wrong.headers.at(0).first, "Allow");
   EXPECT_EQ(wrong.headers.at(0).second, "GET, PUT, HEAD");
+  for (const char* const unknown : {"OPTIONS", "PATCH", "BREW"}) {
+    const HttpResponse refused = Ask(HttpScope::kTenant, unknown, "/v1/jobs/a/requirements");
+    EXPECT_EQ(refused.status, 405) << unknown;
+    EXPECT_EQ(refused.headers.at(0).second, "GET, PUT, HEAD") << unknown;
+    EXPECT_EQ(Ask(HttpScope::kTenant, unknown, "/metrics").status, 404) << unknown;
+    EXPECT_EQ(Ask(HttpScope::kOperatorReadOnly, unknown, "/v1/events").status, 405) << unknown;
+  }
 }
 
 TEST(HttpRouter, RefusesRoutesThatCannotBeMeant) {

@@ -134,6 +134,7 @@ TEST_F(UnixServerTest, WhatIsNoProperRequestIsRefused) {
       {"GET /?Access_Token=hz_x HTTP/1.1\r\n" + host + "\r\n", 400},
       {"OPTIONS / HTTP/1.1\r\n" + host + "\r\n", 405},
       {"BREW / HTTP/1.1\r\n" + host + "\r\n", 405},
+      {std::string(200, 'B') + " / HTTP/1.1\r\n" + host + "\r\n", 501},
       {"GET / HTTP/1.1\r\n" + host + "Origin: http://evil\r\n\r\n", 403},
       {"GET / HTTP/1.1\r\n" + host + "Origin: null\r\n\r\n", 403},
       {"GET / HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc", 400},
@@ -354,6 +355,18 @@ TEST_F(UnixServerTest, WhoAsksTooOftenIsToldHowLongToWait) {
   EXPECT_EQ(refused.status, 429);
   EXPECT_NE(refused.head.find("Retry-After: "), std::string::npos);
   EXPECT_EQ(Connect(1001)->Ask(Get("/")).status, 200) << "another tenant has a rate of its own";
+}
+
+TEST_F(UnixServerTest, ProbesAreCountedApartFromWhatElseACallerAsks) {
+  HttpOptions options = PatientOptions();
+  options.limits.caller_requests = {0.01, 3};
+  StartServer(options);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Connect()->Ask(Get("/")).status, 200);
+  EXPECT_EQ(Connect()->Ask(Get("/")).status, 429);
+  EXPECT_EQ(Connect()->Ask(Get("/readyz")).status, 200);
+  EXPECT_EQ(Connect()->Ask(Get("/healthz")).status, 200);
+  EXPECT_EQ(Connect()->Ask(Get("/readyz?again=1")).status, 200);
+  EXPECT_EQ(Connect()->Ask(Get("/readyz")).status, 429) << "they have a bound, too";
 }
 
 TEST_F(UnixServerTest, AConnectionThatWasRefusedForItsRateIsReadAgainLater) {
