@@ -84,16 +84,13 @@ KINDS = [
     Kind("cut link", {("daemon_unreachable", None)}, alone=True, ends=True, names="the host"),
     # docs/diagnosis.md: the communicator and the stage. An all-reduce has data of all ranks.
     Kind("slow link", {("slow_transfer", None)}, alone=True, names="all"),
-    # Today a rank that waits for slots of its window is taken for one that does not fill them:
-    # RankFeed::Filling (daemon/tenant/rank_feed.cc) counts slots for which the rank is not woken yet. So it
-    # is not in the short run; docs/performance.md, "Faults that were judged".
+    # Ranks whose windows are full wait for others, and are not named as ranks that do not fill theirs.
     Kind("slow link, private data", {("slow_transfer", None)}, alone=True, names="all"),
     Kind("stopped daemon", {("daemon_unreachable", None)}, alone=True, names="the host"),
     # It is closed, not silent: operations fail at once, and their ranks are told why.
     Kind("dead daemon", {("lost", None), ("daemon_unreachable", None)}, alone=True, ends=True,
          names="the host"),
 ]
-NOT_IN_THE_SHORT_RUN = ("slow link, private data",)
 SLOW_LINKS = ("slow link", "slow link, private data")
 OF_DAEMONS = ("cut link", "stopped daemon", "dead daemon")
 
@@ -447,8 +444,7 @@ def main():
     programs = options.programs.absolute()
     library = programs.parent / "lib" / "libnccl.so.2"
     draws = random.Random(options.seed)
-    chosen = options.only.split("/") if options.only else [
-        kind.name for kind in KINDS if options.faults or kind.name not in NOT_IN_THE_SHORT_RUN]
+    chosen = options.only.split("/") if options.only else [kind.name for kind in KINDS]
     kinds = [kind for kind in KINDS if kind.name in chosen]
     if options.faults:
         kinds = (kinds * (options.faults // len(kinds) + 1))[:options.faults]
