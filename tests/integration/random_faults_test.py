@@ -215,8 +215,7 @@ class Fault:
         return {rank for rank in range(RANKS) if host_of(rank) == host_of(self.guilty)}
 
     def is_right(self):
-        """Whether the verdict is right. Of ranks that disagree, those of one host may be named together:
-        the daemon that meets the disagreement does not wait for the other hosts."""
+        """Whether the verdict is right."""
         if self.verdict is None:
             return False
         hang, doing, named, _ = self.verdict
@@ -225,11 +224,7 @@ class Fault:
             return fits and self.guilty in named
         if self.kind.names == "the host":
             return fits and set(named) == self.of_host()
-        among = self.of_host() if hang == "mismatch" else {self.guilty}
-        return fits and self.guilty in named and set(named) <= among
-
-    def is_exact(self):
-        return self.is_right() and (self.kind.names != "the rank" or self.verdict[2] == [self.guilty])
+        return fits and named == [self.guilty]
 
 
 class Cluster:
@@ -376,7 +371,7 @@ def judge(cluster, fault, ended):
     false_alarms = {one[0] for one in said} - {"computing", "called_late"} - {
         hang for hang, _ in fault.kind.classes}
     hang, doing, named, seconds = fault.verdict or ("nothing", "", [], 0)
-    word = "WRONG" if not right or false_alarms else "right" if fault.is_exact() else "among"
+    word = "WRONG" if not right or false_alarms else "right"
     print(f"{word}  {fault.number:3d} "
           f"{fault.kind.name:15s} by rank {fault.guilty}: {hang} ({doing}) by "
           f"{', '.join(map(str, named)) or 'nobody'} after {seconds:.1f} s", flush=True)
@@ -464,9 +459,7 @@ def main():
                 return 1 if run_healthy(cluster, library, options.healthy, folder) else 0
             faults = [Fault(number, kind, draws, folder) for number, kind in enumerate(kinds)]
             wrong = sum(run_faults(cluster, some, library) for some in batches(faults, 3))
-            exact = sum(fault.right and fault.is_exact() for fault in faults)
-            print(f"{len(faults) - wrong} of {len(faults)} right, {exact} of them to the rank; seed "
-                  f"{options.seed}")
+            print(f"{len(faults) - wrong} of {len(faults)} right; seed {options.seed}")
         finally:
             cluster.stop()
             laboratory.down()
