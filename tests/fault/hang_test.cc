@@ -349,6 +349,38 @@ TEST_P(HangTest, ACauseIsFollowedToItsRoot) {
   ExpectAllEndWell(&ranks);
 }
 
+// A rank that waits for its stream is told who is late while it waits, not only afterwards.
+TEST_P(HangTest, ARankThatWaitsForItsStreamIsToldWhoIsLate) {
+  HostedRanks ranks(cluster_, GetParam());
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(world), 3);
+    const Stream stream;
+    void* data = nullptr;
+    EXPECT_NCCL(ncclMemAlloc(&data, 4096));
+    if (rank == 1) AwaitRelease(ranks);
+    EXPECT_NCCL(ncclAllReduce(data, data, 1024, ncclFloat, ncclSum, world, stream));
+    std::thread waits([&] { EXPECT_NCCL(hzStreamSynchronize(stream)); });
+    if (rank == 0) {
+      const auto start = steady_clock::now();
+      const auto told = [&] {
+        return std::string(ncclGetLastError(world)).find("rank 1") != std::string::npos;
+      };
+      while (!told() && SecondsSince(start) < kPatience) {
+        std::this_thread::sleep_for(milliseconds(50));
+      }
+      EXPECT_TRUE(told()) << ncclGetLastError(world);
+      EXPECT_EQ(hzStreamQuery(stream), ncclInProgress) << "it was told after the wait";
+      Release(ranks);
+    }
+    waits.join();
+    EXPECT_NCCL(ncclMemFree(data));
+    EXPECT_NCCL(ncclCommDestroy(world));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
 // Hundreds of operations are posted ahead of a rank that takes its time.
 TEST_P(HangTest, OperationsThatAreQueuedAreNoFault) {
   HostedRanks ranks(cluster_, GetParam());
