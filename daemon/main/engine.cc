@@ -93,14 +93,12 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
       static_cast<uint64_t>(engine->tuning_.calibration().costs.wake_up_ns);
   options.wake_owner = [self = engine.get()] { self->WakeFromWorker(); };
   HZ_ASSIGN_OR_RETURN(engine->executor_, Executor::Create(std::move(options)));
-  engine->control_loop_.emplace(
-      ControlLoop::Services{.config = &engine->config_,
-                            .loop = engine->loop_.get(),
-                            .fabrics = &engine->fabrics_,
-                            .communicators = &engine->communicators_,
-                            .tick_by = [self = engine.get()](uint64_t at_ns) {
-                              self->next_tick_ns_ = std::min(self->next_tick_ns_, at_ns);
-                            }});
+  engine->control_loop_.emplace(ControlLoop::Services{
+      .config = &engine->config_,
+      .loop = engine->loop_.get(),
+      .fabrics = &engine->fabrics_,
+      .communicators = &engine->communicators_,
+      .tick_by = [self = engine.get()](uint64_t at_ns) { self->TickBy(at_ns); }});
   if (!config.cluster.address.empty()) HZ_RETURN_IF_ERROR(engine->JoinCluster());
   engine->OpenRooms();
   return engine;
@@ -132,7 +130,8 @@ void Engine::OpenRooms() {
                            &fabrics_,
                            &network_operations_,
                            &*control_loop_,
-                           nullptr};
+                           nullptr,
+                           [this](uint64_t at_ns) { TickBy(at_ns); }};
   membership_.emplace(MembershipServices{.hosts = hosts,
                                          .communicators = &communicators_,
                                          .jobs = &jobs_,

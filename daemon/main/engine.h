@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -127,6 +128,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   bool AnythingToDo();
   int SleepTimeout() const;
   void TickIfDue();
+  void TickBy(uint64_t at_ns) { next_tick_ns_ = std::min(next_tick_ns_, at_ns); }
   void SweepSessions();
   Status WatchForLostMemory();
   void LookForLostMemory();

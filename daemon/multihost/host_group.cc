@@ -256,7 +256,8 @@ void HostGroup::LookAgain() {
 
 // Returns false if there is no case that was not looked at.
 bool HostGroup::LookAtOneCase() {
-  const std::optional<OutcomeArbiter::LookedAt> looked = arbiter_->LookAgain(look_from_);
+  const std::optional<OutcomeArbiter::LookedAt> looked =
+      arbiter_->LookAgain(look_from_, MonotonicNanoseconds());
   if (!looked.has_value()) {
     CountOpenCases();
     return false;
@@ -272,6 +273,9 @@ bool HostGroup::LookAtOneCase() {
 // host waits.
 void HostGroup::CountOpenCases() {
   undecided_ = arbiter_->open() > 0 ? WaitingHold(*services_.waiting) : WaitingHold();
+  if (!arbiter_->settles()) return;
+  // The first look asks anew, and the second one decides.
+  services_.tick_by(MonotonicNanoseconds() + OutcomeArbiter::kSettleNanoseconds / 2);
 }
 
 bool HostGroup::NotePeer(int rank, transport::PeerId peer) {
@@ -323,6 +327,10 @@ void HostGroup::ActOn(uint64_t sequence, const OutcomeArbiter::Outcome& outcome)
 void HostGroup::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
   TellBegun();
   if (!is_home()) return;
+  for (const OutcomeArbiter::LookedAt& looked : arbiter_->Settle(now_ns)) {
+    ActOn(looked.sequence, looked.outcome);
+    if (communicator_->state() != Communicator::State::kReady) return;
+  }
   for (const OutcomeArbiter::LateOperation& late : arbiter_->Late(now_ns, late_after_ns)) {
     ActOn(late.sequence, {.ask = late.ask, .verdict = {}, .mismatch = {}, .breaks = {}});
     if (late.notice.empty()) continue;

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
+
 #include "daemon/communicator/communicator_services.h"
 
 namespace harmonaize::daemon {
@@ -28,6 +31,8 @@ struct HostServices : CommunicatorServices {
   NetworkOperations* network = nullptr;
   StartGate* start_gate = nullptr;
   RemoteRankObserver* ranks = nullptr;
+  /// Has the engine look for late ranks at this time of the monotonic clock, or before.
+  std::function<void(uint64_t at_ns)> tick_by = [](uint64_t) {};
 };
 
 }  // namespace harmonaize::daemon

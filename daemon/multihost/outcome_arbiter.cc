@@ -26,6 +26,12 @@ OperationDescriptor DescriptorOf(const RankRequest& request, uint64_t sequence) 
   return descriptor;
 }
 
+/// Returns whether the host has said what a rank of it asks for. One that is done may have
+/// forgotten that; nobody waits for it.
+bool HasAsked(const ProgressMessage& host) {
+  return !host.requests.empty() || host.state == HostProgress::kDone;
+}
+
 // Names the ranks that an operation waits for: "ranks 1, 4, and rank 2 whose stream is busy with
 // earlier operations". One of the lists may be empty. Both are sorted afterwards.
 std::string DescribeLate(std::vector<int>* missing, std::vector<int>* queued) {
@@ -47,14 +53,14 @@ OutcomeArbiter::Outcome OutcomeArbiter::Take(int host, const ProgressMessage& pr
   Case& one = cases_[progress.sequence];
   if (one.begun_ns == 0) one.begun_ns = now_ns;
   one.by_host[host] = progress;
-  if (!one.decided) outcome = Judge(progress.sequence, &one);
+  if (!one.decided) outcome = Judge(progress.sequence, &one, now_ns);
   if (!std::exchange(one.asked, true) && !one.decided) {
     outcome.ask.clear();
     for (int other = 0; other < hosts_; ++other) {
       if (other != host && !gone_(other)) outcome.ask.push_back(other);
     }
   }
-  if (All(one, [](HostProgress state) { return state == HostProgress::kDone; })) {
+  if (AllAre(one, HostProgress::kDone)) {
     cases_.erase(progress.sequence);
   }
   // Decided cases are kept for a while, so that a late report does not open one anew.
@@ -62,9 +68,10 @@ OutcomeArbiter::Outcome OutcomeArbiter::Take(int host, const ProgressMessage& pr
   return outcome;
 }
 
-OutcomeArbiter::Outcome OutcomeArbiter::Judge(uint64_t sequence, Case* one) const {
+OutcomeArbiter::Outcome OutcomeArbiter::Judge(uint64_t sequence, Case* one, uint64_t now_ns) const {
   Outcome outcome;
   outcome.mismatch = FindMismatch(sequence, *one);
+  if (outcome.mismatch.has_value() && WaitsForHosts(one, now_ns)) return {};
   if (outcome.mismatch.has_value()) outcome.verdict = outcome.mismatch->AsError();
   if (outcome.verdict.ok()) {
     const Status failure = Failure(*one);
@@ -81,11 +88,37 @@ OutcomeArbiter::Outcome OutcomeArbiter::Judge(uint64_t sequence, Case* one) cons
       });
     }
     const bool all_posted =
-        All(*one, [](HostProgress state) { return state != HostProgress::kWaiting; });
+        All(*one, [](const auto& host) { return host.state != HostProgress::kWaiting; });
     if (transport && all_posted) outcome.breaks = failure;
   }
   one->decided = !outcome.verdict.ok() || !outcome.breaks.ok();
   return outcome;
+}
+
+// Returns whether a case whose ranks disagree waits for hosts of which no rank has been heard.
+bool OutcomeArbiter::WaitsForHosts(Case* one, uint64_t now_ns) const {
+  if (All(*one, [](const auto& host) { return HasAsked(host); })) return false;
+  if (one->settles_since_ns == 0) one->settles_since_ns = now_ns;
+  return now_ns - std::min(now_ns, one->settles_since_ns) < kSettleNanoseconds;
+}
+
+std::vector<OutcomeArbiter::LookedAt> OutcomeArbiter::Settle(uint64_t now_ns) {
+  std::vector<LookedAt> looked;
+  for (auto& [sequence, one] : cases_) {
+    if (one.decided || one.settles_since_ns == 0) continue;
+    LookedAt& at = looked.emplace_back(LookedAt{sequence, Judge(sequence, &one, now_ns)});
+    if (one.decided) continue;
+    for (const auto& [host, progress] : one.by_host) {
+      if (!HasAsked(progress) && !gone_(host)) at.outcome.ask.push_back(host);
+    }
+  }
+  return looked;
+}
+
+bool OutcomeArbiter::settles() const {
+  return std::any_of(cases_.begin(), cases_.end(), [](const auto& entry) {
+    return entry.second.settles_since_ns != 0 && !entry.second.decided;
+  });
 }
 
 void OutcomeArbiter::NoteDisagreement(uint64_t sequence) {
@@ -97,13 +130,13 @@ void OutcomeArbiter::EndFrom(uint64_t sequence) {
   cases_.erase(cases_.lower_bound(sequence), cases_.end());
 }
 
-std::optional<OutcomeArbiter::LookedAt> OutcomeArbiter::LookAgain(uint64_t from) {
+std::optional<OutcomeArbiter::LookedAt> OutcomeArbiter::LookAgain(uint64_t from, uint64_t now_ns) {
   const auto found = cases_.lower_bound(from);
   if (found == cases_.end()) return std::nullopt;
   Case& one = found->second;
   LookedAt looked{.sequence = found->first, .outcome = {}};
-  if (!one.decided) looked.outcome = Judge(looked.sequence, &one);
-  if (All(one, [](HostProgress state) { return state == HostProgress::kDone; })) {
+  if (!one.decided) looked.outcome = Judge(looked.sequence, &one, now_ns);
+  if (AllAre(one, HostProgress::kDone)) {
     cases_.erase(found);
   }
   return looked;
@@ -123,7 +156,7 @@ std::optional<Mismatch> OutcomeArbiter::FindMismatch(uint64_t sequence, const Ca
   }
   if (AllAgree(mismatch.asked)) {
     mismatch.asked.clear();
-    const bool all_heard = All(one, [](HostProgress) { return true; });
+    const bool all_heard = All(one, [](const auto&) { return true; });
     if (!one.known_to_disagree || !all_heard) return std::nullopt;
     return mismatch;
   }
@@ -144,15 +177,20 @@ Status OutcomeArbiter::Failure(const Case& one) const {
   return found;
 }
 
-// Returns whether all hosts that are not gone have been heard, and `holds` is true for the state of
-// each.
-bool OutcomeArbiter::All(const Case& one, const std::function<bool(HostProgress)>& holds) const {
+// Returns whether all hosts that are not gone have been heard, and `holds` is true for what each
+// has said.
+bool OutcomeArbiter::All(const Case& one,
+                         const std::function<bool(const ProgressMessage&)>& holds) const {
   for (int host = 0; host < hosts_; ++host) {
     if (gone_(host)) continue;
     const auto found = one.by_host.find(host);
-    if (found == one.by_host.end() || !holds(found->second.state)) return false;
+    if (found == one.by_host.end() || !holds(found->second)) return false;
   }
   return true;
+}
+
+bool OutcomeArbiter::AllAre(const Case& one, HostProgress state) const {
+  return All(one, [state](const auto& host) { return host.state == state; });
 }
 
 std::vector<OutcomeArbiter::LateOperation> OutcomeArbiter::Late(uint64_t now_ns,

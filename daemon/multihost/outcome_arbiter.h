@@ -50,7 +50,20 @@ class OutcomeArbiter {
   };
   /// Looks again at the first collective from `from` on that was heard of, after a host has become
   /// gone. Returns what can be decided of it now; none if there is no such collective.
-  std::optional<LookedAt> LookAgain(uint64_t from);
+  std::optional<LookedAt> LookAgain(uint64_t from, uint64_t now_ns);
+
+  /// Time, in nanoseconds, for which ranks that disagree wait for the word of all hosts before they
+  /// are told. What most ranks ask for tells who is likely wrong, so a verdict by the first two
+  /// hosts alone would name innocent ranks. A host answers in a round trip, and its ranks mostly
+  /// come within milliseconds of the others. Looks are half as long apart, so an error is delayed
+  /// by less than 100 ms.
+  static constexpr uint64_t kSettleNanoseconds = 50'000'000;
+  /// Looks at the collectives whose ranks disagree and that wait for other hosts: asks again those
+  /// hosts of which no rank had come, and decides what has waited for kSettleNanoseconds. To be
+  /// called twice in this time while `settles()`.
+  std::vector<LookedAt> Settle(uint64_t now_ns);
+  /// Returns whether ranks disagree about some collective that is not decided.
+  bool settles() const;
 
   /// Number of operations that were heard of, and are neither decided nor known to be done at all
   /// hosts.
@@ -76,15 +89,20 @@ class OutcomeArbiter {
     bool asked_who_is_late = false;
     bool decided = false;
     bool known_to_disagree = false;
+    /// Time since which ranks are known to disagree, and other hosts are waited for; 0: they are
+    /// not.
+    uint64_t settles_since_ns = 0;
     /// A transport has failed, and the hosts that were still running by then were asked anew.
     bool failing = false;
     std::map<int, ProgressMessage> by_host;
   };
 
-  Outcome Judge(uint64_t sequence, Case* one) const;
+  Outcome Judge(uint64_t sequence, Case* one, uint64_t now_ns) const;
+  bool WaitsForHosts(Case* one, uint64_t now_ns) const;
   std::optional<Mismatch> FindMismatch(uint64_t sequence, const Case& one) const;
   Status Failure(const Case& one) const;
-  bool All(const Case& one, const std::function<bool(HostProgress)>& holds) const;
+  bool All(const Case& one, const std::function<bool(const ProgressMessage&)>& holds) const;
+  bool AllAre(const Case& one, HostProgress state) const;
 
   const int hosts_;
   const std::function<bool(int)> gone_;

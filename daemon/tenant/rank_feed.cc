@@ -116,9 +116,13 @@ void RankFeed::Carried(uint32_t slices) {
 }
 
 std::vector<int> RankFeed::Filling() const {
+  // A rank whose window is full sleeps until up to half of its slots can be drained
+  // (WindowCopy::Awaited). Until then it fills none of the slots that were carried.
+  const uint64_t woken_for = std::max<uint64_t>(shape_.slots / 2, 1);
+  const uint64_t ahead = shape_.slots - woken_for + 1;
+  const uint64_t room = std::min(uint64_t{shape_.slices}, carried_ + ahead);
   std::vector<int> filling;
   for (const Rank& rank : ranks_) {
-    const uint64_t room = std::min<uint64_t>(shape_.slices, uint64_t{carried_} + shape_.slots);
     if (rank.Filled() < std::min(room, kAllSlices)) {
       filling.push_back(rank.part->member->rank);
     }

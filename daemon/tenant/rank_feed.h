@@ -34,8 +34,8 @@ class RankFeed final : public SliceFeed {
 
   /// Returns how many slices were carried.
   uint32_t carried() const { return carried_; }
-  /// Returns the ranks that could fill a slice, and have not: not those whose windows are full
-  /// until others get on. Requires: Begin was called.
+  /// Returns the ranks that should fill a slice, and have not. Ranks whose windows were full, and
+  /// that are not woken yet for the slots that were carried since, are not among them.
   std::vector<int> Filling() const;
 
  private:

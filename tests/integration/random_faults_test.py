@@ -84,16 +84,13 @@ KINDS = [
     Kind("cut link", {("daemon_unreachable", None)}, alone=True, ends=True, names="the host"),
     # docs/diagnosis.md: the communicator and the stage. An all-reduce has data of all ranks.
     Kind("slow link", {("slow_transfer", None)}, alone=True, names="all"),
-    # Today a rank that waits for slots of its window is taken for one that does not fill them:
-    # RankFeed::Filling (daemon/tenant/rank_feed.cc) counts slots for which the rank is not woken yet. So it
-    # is not in the short run; docs/performance.md, "Faults that were judged".
+    # Ranks whose windows are full wait for others, and are not named as ranks that do not fill theirs.
     Kind("slow link, private data", {("slow_transfer", None)}, alone=True, names="all"),
     Kind("stopped daemon", {("daemon_unreachable", None)}, alone=True, names="the host"),
     # It is closed, not silent: operations fail at once, and their ranks are told why.
     Kind("dead daemon", {("lost", None), ("daemon_unreachable", None)}, alone=True, ends=True,
          names="the host"),
 ]
-NOT_IN_THE_SHORT_RUN = ("slow link, private data",)
 SLOW_LINKS = ("slow link", "slow link, private data")
 OF_DAEMONS = ("cut link", "stopped daemon", "dead daemon")
 
@@ -218,8 +215,7 @@ class Fault:
         return {rank for rank in range(RANKS) if host_of(rank) == host_of(self.guilty)}
 
     def is_right(self):
-        """Whether the verdict is right. Of ranks that disagree, those of one host may be named together:
-        the daemon that meets the disagreement does not wait for the other hosts."""
+        """Whether the verdict is right."""
         if self.verdict is None:
             return False
         hang, doing, named, _ = self.verdict
@@ -228,11 +224,7 @@ class Fault:
             return fits and self.guilty in named
         if self.kind.names == "the host":
             return fits and set(named) == self.of_host()
-        among = self.of_host() if hang == "mismatch" else {self.guilty}
-        return fits and self.guilty in named and set(named) <= among
-
-    def is_exact(self):
-        return self.is_right() and (self.kind.names != "the rank" or self.verdict[2] == [self.guilty])
+        return fits and named == [self.guilty]
 
 
 class Cluster:
@@ -379,7 +371,7 @@ def judge(cluster, fault, ended):
     false_alarms = {one[0] for one in said} - {"computing", "called_late"} - {
         hang for hang, _ in fault.kind.classes}
     hang, doing, named, seconds = fault.verdict or ("nothing", "", [], 0)
-    word = "WRONG" if not right or false_alarms else "right" if fault.is_exact() else "among"
+    word = "WRONG" if not right or false_alarms else "right"
     print(f"{word}  {fault.number:3d} "
           f"{fault.kind.name:15s} by rank {fault.guilty}: {hang} ({doing}) by "
           f"{', '.join(map(str, named)) or 'nobody'} after {seconds:.1f} s", flush=True)
@@ -447,8 +439,7 @@ def main():
     programs = options.programs.absolute()
     library = programs.parent / "lib" / "libnccl.so.2"
     draws = random.Random(options.seed)
-    chosen = options.only.split("/") if options.only else [
-        kind.name for kind in KINDS if options.faults or kind.name not in NOT_IN_THE_SHORT_RUN]
+    chosen = options.only.split("/") if options.only else [kind.name for kind in KINDS]
     kinds = [kind for kind in KINDS if kind.name in chosen]
     if options.faults:
         kinds = (kinds * (options.faults // len(kinds) + 1))[:options.faults]
@@ -468,9 +459,7 @@ def main():
                 return 1 if run_healthy(cluster, library, options.healthy, folder) else 0
             faults = [Fault(number, kind, draws, folder) for number, kind in enumerate(kinds)]
             wrong = sum(run_faults(cluster, some, library) for some in batches(faults, 3))
-            exact = sum(fault.right and fault.is_exact() for fault in faults)
-            print(f"{len(faults) - wrong} of {len(faults)} right, {exact} of them to the rank; seed "
-                  f"{options.seed}")
+            print(f"{len(faults) - wrong} of {len(faults)} right; seed {options.seed}")
         finally:
             cluster.stop()
             laboratory.down()

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "src/base/asymmetric_fence.h"
-#include "src/base/log.h"
 #include "src/base/settings.h"
 #include "src/client/inline/inline_path.h"
 #include "src/client/memory/device_memory.h"
 #include "src/client/operation/copy_batch.h"
 #include "src/client/operation/copy_queue.h"
+#include "src/client/operation/notices.h"
 
 namespace harmonaize {
 namespace {
@@ -27,9 +27,9 @@ Communicator::Communicator(std::shared_ptr<Session> session, uint32_t member,
     : session_(std::move(session)),
       member_(member),
       options_(options),
-      copies_(std::make_shared<CopyQueue>(session_, member)) {
+      copies_(std::make_shared<CopyQueue>(session_, member)),
+      notices_(std::make_shared<Notices>(session_, member)) {
   LookForDeviceDriver();
-  notice_seen_.store(slot().notice.version(), std::memory_order_relaxed);
   failures_told_ = session_->stream_slot(member_).error_count.load(std::memory_order_acquire);
 }
 
@@ -267,15 +267,7 @@ Status Communicator::CheckHealth() {
 // Called about ten times a second while a thread waits, and at the end. Passes on the daemon's
 // notices of late ranks, and its warnings.
 Status Communicator::OnTick() {
-  const uint32_t version = slot().notice.version();
-  if (version != notice_seen_.load(std::memory_order_relaxed) && (version & 1u) == 0) {
-    notice_seen_.store(version, std::memory_order_relaxed);
-    const std::string notice = slot().notice.Get();
-    if (!notice.empty()) {
-      Log(LogLevel::kWarning, kLogCollective, "{}", notice);
-      SetLastError(notice);
-    }
-  }
+  notices_->PassOn();
   return Status::Ok();
 }
 
@@ -300,13 +292,15 @@ Status Communicator::TakeOperationFailure() {
   if (count == failures_told_) return Status::Ok();
   failures_told_ = count;
   const auto code = static_cast<Code>(stream.error_code.load(std::memory_order_relaxed));
-  last_error_ = slot().error.Get();  // newer than any late notice
-  return Status(code, last_error_);
+  std::string text = slot().error.Get();
+  notices_->Keep(text);  // newer than any late notice
+  return Status(code, std::move(text));
 }
 
-void Communicator::NoteStreamUse(const std::shared_ptr<CopyQueue>& stream, uint64_t position) {
+void Communicator::NoteStreamUse(HostStream* stream, uint64_t position) {
+  const std::shared_ptr<CopyQueue>& copies = stream->copies();
   const auto found = std::find_if(streams_used_.begin(), streams_used_.end(),
-                                  [&](const StreamUse& use) { return use.stream == stream; });
+                                  [&](const StreamUse& use) { return use.stream == copies; });
   if (found != streams_used_.end()) {
     found->position = position;
     return;
@@ -316,7 +310,8 @@ void Communicator::NoteStreamUse(const std::shared_ptr<CopyQueue>& stream, uint6
     std::erase_if(streams_used_,
                   [](const StreamUse& use) { return use.stream->DoneUpTo(use.position); });
   }
-  streams_used_.push_back({stream, position});
+  streams_used_.push_back({copies, position});
+  stream->AddNotices(notices_);
 }
 
 bool Communicator::Quiescent() {
@@ -372,6 +367,7 @@ Status Communicator::RequestLeave() {
   {
     const std::lock_guard lock(membership_mutex_);
     if (std::exchange(left_, true)) return Status::Ok();
+    notices_->Close();
     LeaveRequest request;
     request.member = member_;
     HZ_RETURN_IF_ERROR(session_->Call<EmptyReply>(request).status());
@@ -414,13 +410,11 @@ Status Communicator::Revoke() {
 std::string Communicator::LastError() const {
   // The failure that broke the communicator takes precedence over earlier texts.
   if (!session_->inherited() && !SlotFailure().ok()) return slot().error.Get();
-  const std::lock_guard lock(failure_mutex_);
-  return last_error_;
+  return notices_->Last();
 }
 
 void Communicator::SetLastError(std::string text) {
-  const std::lock_guard lock(failure_mutex_);
-  last_error_ = std::move(text);
+  notices_->Keep(std::move(text));
 }
 
 Result<int> Communicator::AddPreMulSum(DataType type, uint64_t scalar_bits) {

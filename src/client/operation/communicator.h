@@ -21,6 +21,7 @@ namespace harmonaize {
 class CopyBatch;
 class CopyQueue;
 class InlinePath;
+class Notices;
 
 /// Options of a rank for its communicator.
 struct CommunicatorOptions {
@@ -131,8 +132,9 @@ class Communicator {
   Status AwaitOwnPosition(const std::function<void()>& meanwhile = {});
   /// Returns whether the own queue is done, without waiting.
   bool OwnPositionReached();
-  /// Remembers that operations of this communicator were queued on a host stream.
-  void NoteStreamUse(const std::shared_ptr<CopyQueue>& stream, uint64_t position);
+  /// Remembers that operations of this communicator were queued on a host stream, up to this
+  /// position.
+  void NoteStreamUse(HostStream* stream, uint64_t position);
   /// Leaves the operations of the own queue, which are under way, to AsyncState and later calls.
   void LeavePending();
   /// Keeps the shared memory of operations that may still be under way, until the rank has left.
@@ -227,11 +229,10 @@ class Communicator {
 
   std::atomic<int> users_{0};         ///< Threads inside a call, see InUse.
   std::atomic<bool> posting_{false};  ///< A thread is posting an operation, see InOperation.
-  std::atomic<uint32_t> notice_seen_{0};
+  const std::shared_ptr<Notices> notices_;
 
-  mutable std::mutex failure_mutex_;  // guards the two below
+  std::mutex failure_mutex_;  // guards the one below
   Status first_failure_;
-  std::string last_error_;
 };
 
 /// Marks, while it lives, that this thread is inside a call on the communicator. An Abort in

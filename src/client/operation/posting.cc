@@ -174,7 +174,7 @@ Status Posting::TakePositions(Orders* orders) {
     for (QueueUse& queue : *queues_) {
       if (queue.stream != stream) continue;
       queue.position = position;
-      queue.communicator->NoteStreamUse(stream->copies(), position);
+      queue.communicator->NoteStreamUse(stream, position);
     }
   }
   for (QueueUse& queue : *queues_) {

@@ -5,6 +5,7 @@
 
 #include "src/client/operation/copier.h"
 #include "src/client/operation/copy_queue.h"
+#include "src/client/operation/notices.h"
 
 namespace harmonaize {
 namespace {
@@ -21,10 +22,6 @@ std::shared_mutex streams_mutex;
 std::unordered_set<const void*>& LiveStreams() {
   static auto* const streams = new std::unordered_set<const void*>();
   return *streams;
-}
-
-Status NoTick() {
-  return Status::Ok();
 }
 
 }  // namespace
@@ -115,8 +112,32 @@ Status HostStream::Drain(const std::function<Status()>& on_tick) {
 }
 
 Status HostStream::Synchronize() {
-  HZ_RETURN_IF_ERROR(Drain(NoTick));
+  HZ_RETURN_IF_ERROR(Drain([this] {
+    PassOnNotices();
+    return Status::Ok();
+  }));
   return TakeFailure();
+}
+
+// Communicators come and go while a stream stays.
+void HostStream::AddNotices(const std::shared_ptr<Notices>& notices) {
+  const std::lock_guard lock(notices_mutex_);
+  std::erase_if(notices_, [&](const std::weak_ptr<Notices>& one) {
+    return one.expired() || one.lock() == notices;
+  });
+  notices_.push_back(notices);
+}
+
+// Other threads may add notices meanwhile, and free communicators.
+void HostStream::PassOnNotices() {
+  std::vector<std::weak_ptr<Notices>> all;
+  {
+    const std::lock_guard lock(notices_mutex_);
+    all = notices_;
+  }
+  for (const std::weak_ptr<Notices>& one : all) {
+    if (const std::shared_ptr<Notices> notices = one.lock()) notices->PassOn();
+  }
 }
 
 bool HostStream::HasRoom() {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "src/base/status.h"
 #include "src/client/session/session.h"
@@ -12,6 +13,7 @@
 namespace harmonaize {
 
 class CopyQueue;
+class Notices;
 
 /// A host stream: an ordered queue of operations that the caller does not wait for. Handles are
 /// given out as cudaStream_t, so any pointer may come in: From tells our streams from others.
@@ -25,7 +27,8 @@ class HostStream {
   static Status Destroy(HostStream* stream);
 
   /// Returns kInProgress while something is queued; else ok, or the first failure that Query or
-  /// Synchronize has not reported yet.
+  /// Synchronize has not reported yet. Synchronize passes on notices of the communicators that use
+  /// the stream while it waits.
   Status Query();
   Status Synchronize();
   /// Waits for the queued operations and leaves their failures to be reported later. `on_tick`: see
@@ -53,6 +56,10 @@ class HostStream {
   /// that would then wait for `order`.
   Status AwaitRoom(const std::function<Status()>& on_tick);
 
+  /// Adds a communicator that uses the stream: its notices are passed on while a thread waits in
+  /// Synchronize, for as long as the communicator has them.
+  void AddNotices(const std::shared_ptr<Notices>& notices);
+
   uint32_t index() const { return index_; }
   Session& session() { return *session_; }
 
@@ -60,6 +67,7 @@ class HostStream {
   HostStream(std::shared_ptr<Session> session, uint32_t index, uint64_t position);
   Status TakeFailure();
   Status CheckUsable();
+  void PassOnNotices();
 
   const std::shared_ptr<Session> session_;
   const uint32_t index_;
@@ -69,6 +77,8 @@ class HostStream {
   std::atomic<bool> was_waited_for_{false};  // in vain, since it was idle last
   std::mutex failure_mutex_;                 // guards the one below
   uint32_t failures_told_;
+  std::mutex notices_mutex_;  // guards the one below
+  std::vector<std::weak_ptr<Notices>> notices_;
 };
 
 }  // namespace harmonaize

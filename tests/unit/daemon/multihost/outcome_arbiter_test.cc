@@ -65,6 +65,7 @@ TEST_F(OutcomeArbiterTest, RanksThatDisagreedLongAgoFailAllTheSame) {
   EXPECT_EQ(arbiter_.open(), 0u);
   // If a host remembers what its ranks asked for, all are told that.
   arbiter_.NoteDisagreement(3);
+  Take(2, forgotten);
   Take(0, Progress(State::kDone, 0, 8, 0));
   const Status verdict = Take(1, Progress(State::kDone, 1, 8, 1)).verdict;
   EXPECT_NE(verdict.message().find("root 1"), std::string::npos) << verdict.message();
@@ -79,6 +80,7 @@ TEST_F(OutcomeArbiterTest, HostsThatAreGoneAreNotAskedAndNotWaitedFor) {
 }
 
 TEST_F(OutcomeArbiterTest, RanksThatDisagreeAreNamedInOrder) {
+  gone_ = {1};
   Take(2, Progress(State::kRunning, 5));
   const OutcomeArbiter::Outcome outcome = Take(0, Progress(State::kRunning, 1, 7));
   EXPECT_EQ(outcome.verdict.code(), Code::kInvalidUsage);
@@ -90,12 +92,65 @@ TEST_F(OutcomeArbiterTest, RanksThatDisagreeAreNamedInOrder) {
   EXPECT_TRUE(Take(1, Progress(State::kRunning, 3, 9)).verdict.ok());
 }
 
+// Ranks 0 and 1 of host 0 disagree. Which of them is wrong say the others.
+TEST_F(OutcomeArbiterTest, RanksThatDisagreeAreToldOnceAllHostsWereHeard) {
+  ProgressMessage failed = Failed(0, Code::kInvalidUsage, "they disagree");
+  failed.requests.push_back(Request(1, 7));
+  const OutcomeArbiter::Outcome first = Take(0, failed);
+  EXPECT_TRUE(first.verdict.ok());
+  EXPECT_FALSE(first.mismatch.has_value());
+  EXPECT_EQ(first.ask, (std::vector<int>{1, 2}));
+  EXPECT_TRUE(arbiter_.settles());
+  EXPECT_EQ(arbiter_.open(), 1u);
+  EXPECT_TRUE(Take(1, Progress(State::kRunning, 3)).verdict.ok());
+  const OutcomeArbiter::Outcome last = Take(2, Progress(State::kRunning, 5));
+  EXPECT_EQ(last.verdict.code(), Code::kInvalidUsage);
+  ASSERT_TRUE(last.mismatch.has_value());
+  EXPECT_EQ(last.mismatch->asked.size(), 4u);
+  EXPECT_FALSE(arbiter_.settles());
+}
+
+TEST_F(OutcomeArbiterTest, RanksThatDisagreeDoNotWaitForLongForOtherHosts) {
+  constexpr uint64_t kSettle = OutcomeArbiter::kSettleNanoseconds;
+  Take(2, Progress(State::kRunning, 5));
+  Take(0, Progress(State::kRunning, 1, 7));
+  EXPECT_TRUE(Take(1, Waiting({2, 3})).verdict.ok()) << "no rank of host 1 has come";
+  auto looked = arbiter_.Settle(kSettle);
+  ASSERT_EQ(looked.size(), 1u);
+  EXPECT_EQ(looked[0].sequence, 3u);
+  EXPECT_TRUE(looked[0].outcome.verdict.ok());
+  EXPECT_EQ(looked[0].outcome.ask, (std::vector<int>{1}));
+  looked = arbiter_.Settle(kSettle + 1);
+  ASSERT_EQ(looked.size(), 1u);
+  EXPECT_EQ(looked[0].outcome.verdict.code(), Code::kInvalidUsage);
+  EXPECT_EQ(looked[0].outcome.mismatch->asked.size(), 2u);
+  EXPECT_TRUE(arbiter_.Settle(2 * kSettle).empty()) << "a verdict comes once";
+}
+
+TEST_F(OutcomeArbiterTest, RanksThatDisagreeDoNotWaitForAHostThatLeaves) {
+  Take(2, Progress(State::kRunning, 5));
+  EXPECT_TRUE(Take(0, Progress(State::kRunning, 1, 7)).verdict.ok());
+  gone_ = {1};
+  EXPECT_FALSE(arbiter_.LookAgain(0, 1)->outcome.verdict.ok());
+}
+
+TEST_F(OutcomeArbiterTest, WhatEndsSinceARankLeftIsNotWaitedFor) {
+  Take(2, Progress(State::kRunning, 5));
+  Take(0, Progress(State::kRunning, 1, 7));
+  EXPECT_TRUE(arbiter_.settles());
+  arbiter_.EndFrom(3);
+  EXPECT_FALSE(arbiter_.settles());
+  EXPECT_TRUE(arbiter_.Settle(OutcomeArbiter::kSettleNanoseconds + 1).empty());
+}
+
 TEST_F(OutcomeArbiterTest, AHostThatIsDoneMayDisagreeToo) {
+  gone_ = {1};
   Take(2, Progress(State::kRunning, 5, 8, 0));
   EXPECT_FALSE(Take(0, Progress(State::kDone, 1, 8, 1)).verdict.ok());
 }
 
 TEST_F(OutcomeArbiterTest, AHostWhoseRanksWaitMayDisagreeToo) {
+  gone_ = {1};
   Take(2, Progress(State::kRunning, 5));
   ProgressMessage waiting = Waiting({0});
   waiting.requests = {Request(1, 9)};
@@ -145,14 +200,14 @@ TEST_F(OutcomeArbiterTest, WhatAHostHasMetGoesBeforeWhatTransportsHave) {
 TEST_F(OutcomeArbiterTest, AHostThatLeavesMayHaveBeenTheLastToBeHeard) {
   Take(1, Failed(1, Code::kRemoteError, "lost"));
   Take(0, Progress(State::kRunning, 0));
-  EXPECT_FALSE(arbiter_.LookAgain(4).has_value());
-  EXPECT_TRUE(arbiter_.LookAgain(0)->outcome.breaks.ok());
+  EXPECT_FALSE(arbiter_.LookAgain(4, 1).has_value());
+  EXPECT_TRUE(arbiter_.LookAgain(0, 1)->outcome.breaks.ok());
   gone_ = {2};
-  const auto looked = arbiter_.LookAgain(0);
+  const auto looked = arbiter_.LookAgain(0, 1);
   ASSERT_TRUE(looked.has_value());
   EXPECT_EQ(looked->sequence, 3u);
   EXPECT_EQ(looked->outcome.breaks.message(), "lost");
-  EXPECT_TRUE(arbiter_.LookAgain(0)->outcome.breaks.ok());  // was told
+  EXPECT_TRUE(arbiter_.LookAgain(0, 1)->outcome.breaks.ok());  // was told
 }
 
 TEST_F(OutcomeArbiterTest, WhatAllHostsThatAreLeftHaveDoneIsForgottenAtALook) {
@@ -160,9 +215,9 @@ TEST_F(OutcomeArbiterTest, WhatAllHostsThatAreLeftHaveDoneIsForgottenAtALook) {
   Take(0, Progress(State::kDone, 0));
   EXPECT_EQ(arbiter_.open(), 1u);
   gone_ = {2};
-  EXPECT_TRUE(arbiter_.LookAgain(0).has_value());
+  EXPECT_TRUE(arbiter_.LookAgain(0, 1).has_value());
   EXPECT_EQ(arbiter_.open(), 0u);
-  EXPECT_FALSE(arbiter_.LookAgain(0).has_value());
+  EXPECT_FALSE(arbiter_.LookAgain(0, 1).has_value());
 }
 
 TEST_F(OutcomeArbiterTest, WhatEndsSinceARankLeftIsForgotten) {

@@ -101,15 +101,27 @@ TEST_F(RankFeedTest, NamesTheRanksThatStillFill) {
   EXPECT_EQ(feed_.Filling(), (std::vector<int>{5})) << "the window of the other one is full";
   Fill(second, 4);
   EXPECT_TRUE(feed_.Filling().empty());
+  feed_.Carried(1);
+  EXPECT_TRUE(feed_.Filling().empty()) << "they are woken when two slots are carried";
   feed_.Carried(2);
   Fill(first, 6);
   EXPECT_EQ(feed_.Filling(), (std::vector<int>{5}));
-  feed_.Carried(12);
+  feed_.Carried(13);
   Fill(first, 16);
   Fill(second, 15);
   EXPECT_EQ(feed_.Filling(), (std::vector<int>{5}));
   Fill(second, 16);
   EXPECT_TRUE(feed_.Filling().empty());
+}
+
+TEST_F(RankFeedTest, ARankWithOneSlotStillFillsOnceItIsCarried) {
+  const PostedOperation* const rank = AddRank(true);
+  feed_.Assign(parts_);
+  feed_.Begin({.piece_elements = 1000, .slice_elements = 64, .slices = 2, .slots = 1});
+  Fill(rank, 1);
+  EXPECT_TRUE(feed_.Filling().empty());
+  feed_.Carried(1);
+  EXPECT_FALSE(feed_.Filling().empty());
 }
 
 // A count above the number of slices is for the execution to cut off.
