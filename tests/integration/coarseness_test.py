@@ -318,7 +318,7 @@ def look(world):
                  if '"specversion"' in text}
         print("events heard:", *sorted(types))
         for needed in ("rank.lost", "plan.changed", "maintenance.scheduled", "capacity.reclaim",
-                       "host.failing", "mismatch.detected"):
+                       "host.failing", "mismatch.detected", "rank.late", "rank.recovered"):
             if needed not in types:
                 raise AssertionError(f"no event {needed} came, so nothing is known of it")
         return secrets(world, alice, bob, bobs_ids)

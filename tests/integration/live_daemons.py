@@ -5,10 +5,12 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import ssl
 import subprocess
+import sys
 import time
 
 PATIENCE_SECONDS = 60
@@ -65,14 +67,16 @@ def ask(connection, method, target, body=None, token=None):
 
 
 class Daemon:
-    """One daemon, in a folder of its own, which stays when it is stopped and started again."""
+    """One daemon, in a folder of its own, which stays when it is stopped and started again. Its TCP port is
+    one that was free when it was started: it takes one, and its log says which."""
 
     def __init__(self, programs, folder, number, certificate=None):
         self.program = str(programs / "harmonaized")
         self.folder = folder / f"daemon{number}"
         self.folder.mkdir()
         self.socket = str(self.folder / "d.sock")
-        self.port = free_port()
+        self.port = None
+        self.log = self.folder / "log"
         self.certificate = certificate
         key = folder / "key"
         if not key.exists():
@@ -81,22 +85,29 @@ class Daemon:
         tls = "" if certificate is None else (f'certificate_file = "{certificate[0]}"\n'
                                               f'key_file = "{certificate[1]}"\n')
         (self.folder / "provider.toml").write_text(
-            f'[http]\nlisten = "127.0.0.1:{self.port}"\n{tls}'
+            f'[http]\nlisten = "127.0.0.1:0"\n{tls}'
             f'[cluster]\naddress = "127.0.0.{number + 1}:0"\nkey_file = "{key}"\n'
             '[calibration]\nagain = false\n')
         self.process = None
         self.start()
 
-    def start(self):
+    def start(self, same_port=False):
+        """With `same_port` it is reached where it was before, unless somebody has taken that port."""
+        if same_port:
+            config = self.folder / "provider.toml"
+            config.write_text(config.read_text().replace('"127.0.0.1:0"', f'"127.0.0.1:{self.port}"'))
         environment = dict(os.environ, STATE_DIRECTORY=str(self.folder / "state"))
-        self.process = subprocess.Popen(
-            [self.program, "--socket", self.socket, "--config",
-             str(self.folder / "provider.toml"), "--log-level", "error"], env=environment)
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [self.program, "--socket", self.socket, "--config",
+                 str(self.folder / "provider.toml"), "--log-level", "info"], env=environment, stderr=log)
         eventually("the daemon answers", self.answers)
+        found = re.search(r" HTTPS? at \S+:(\d+)$", self.log.read_text(errors="replace"), re.MULTILINE)
+        self.port = None if found is None else int(found[1])
 
     def answers(self):
         if self.process.poll() is not None:
-            raise AssertionError(f"the daemon has ended with {self.process.returncode}")
+            raise AssertionError(f"the daemon has ended with {self.process.returncode}: {self.log.read_text()}")
         try:
             return self.as_operator("GET", "/readyz").status == 200
         except OSError:
@@ -105,7 +116,11 @@ class Daemon:
     def stop(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        if self.process.wait(PATIENCE_SECONDS) != 0:
+        status = self.process.wait(PATIENCE_SECONDS)
+        for line in self.log.read_text(errors="replace").splitlines():
+            if " error " in line:
+                print(line, file=sys.stderr)
+        if status != 0:
             raise AssertionError(f"the daemon ended with {self.process.returncode}")
 
     def as_operator(self, method, target, body=None):

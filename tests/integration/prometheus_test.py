@@ -199,7 +199,8 @@ def main():
             daemons[1].stop()
             shutil.copy2(daemons[0].folder / "state" / "tokens.json",
                          daemons[1].folder / "state" / "tokens.json")
-            daemons[1].start()
+            # Prometheus asks where it was told to.
+            daemons[1].start(same_port=True)
             prometheus = Prometheus(folder, configuration_in(folder, documents, daemons, token))
             series_arrive(prometheus, programs, daemons)
             rules_are_well(prometheus)
