@@ -458,7 +458,7 @@ def main():
             config.write_text("\n".join(line for line in config.read_text().splitlines()
                                         if not line.startswith(("[http]", "listen"))))
             state.mkdir(exist_ok=True)
-            mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=0700", "tmpfs",
+            mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=0700", "tmpfs",
                                       str(state)], check=False).returncode == 0
             daemons[0].start()
             honest = Honest(programs, daemons, folder)
