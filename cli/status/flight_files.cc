@@ -1,12 +1,14 @@
 #include "cli/status/flight_files.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "cli/status/pickle.h"
 #include "cli/status/ras_document.h"
 #include "cli/text_table.h"
+#include "src/base/file_descriptor.h"
 #include "src/base/wall_clock.h"
 #include "src/ipc/http_client.h"
 
@@ -46,28 +49,77 @@ bool IsId(const std::string& text) {
          text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-Status WriteFile(const std::filesystem::path& path, const std::string& content) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << content;
-  file.close();
-  if (!file) return SystemError("cannot write {}", path.string());
+/// Opens a folder, and makes it, closed to others, where it is missing. A link does not count as
+/// one.
+Result<FileDescriptor> OpenFolder(int parent, const std::string& path) {
+  if (mkdirat(parent, path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return ErrnoError(errno, fmt::format("cannot make the folder {}", path));
+  }
+  FileDescriptor folder(
+      openat(parent, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder.valid()) return ErrnoError(errno, fmt::format("cannot open the folder {}", path));
+  return folder;
+}
+
+/// Opens the folder that a user has named. It must belong to the user or to root, and nobody else
+/// may remove what is in it: another user's link would lead to any file.
+Result<FileDescriptor> OpenNamedFolder(const std::string& path) {
+  HZ_ASSIGN_OR_RETURN(FileDescriptor folder, OpenFolder(AT_FDCWD, path));
+  struct stat found {};
+  if (fstat(folder.get(), &found) != 0) return ErrnoError(errno, "cannot look at " + path);
+  const bool trusted = found.st_uid == geteuid() || found.st_uid == 0;
+  const bool open_to_all = (found.st_mode & S_IWOTH) != 0 && (found.st_mode & S_ISVTX) == 0;
+  if (trusted && !open_to_all) return folder;
+  return InvalidUsage(
+      "{} is another user's folder, or everybody can write there; name one of yours", path);
+}
+
+/// Opens a communicator's folder in `parent`, which must be this user's own.
+Result<FileDescriptor> OpenOwnFolder(const FileDescriptor& parent, const std::string& name) {
+  HZ_ASSIGN_OR_RETURN(FileDescriptor folder, OpenFolder(parent.get(), name));
+  struct stat found {};
+  if (fstat(folder.get(), &found) != 0) return ErrnoError(errno, "cannot look at " + name);
+  const bool own = found.st_uid == geteuid() && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  if (own) return folder;
+  return InvalidUsage(
+      "the folder {} is another user's, or others can write there; name another one", name);
+}
+
+Status WriteAll(const FileDescriptor& file, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = write(file.get(), content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoError(errno, "cannot write a file of the flight recorder");
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+  return Status::Ok();
+}
+
+/// Writes a file that its owner alone can read, in place of an earlier one.
+Status WriteFile(const FileDescriptor& folder, const std::string& name,
+                 const std::string& content) {
+  const std::string unfinished = "." + name;
+  unlinkat(folder.get(), unfinished.c_str(), 0);
+  const FileDescriptor file(openat(folder.get(), unfinished.c_str(),
+                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.valid()) return ErrnoError(errno, "cannot make the file " + name);
+  HZ_RETURN_IF_ERROR(WriteAll(file, content));
+  if (renameat(folder.get(), unfinished.c_str(), folder.get(), name.c_str()) != 0) {
+    return ErrnoError(errno, "cannot make the file " + name);
+  }
   return Status::Ok();
 }
 
 /// Writes the files of one communicator. Returns the number of ranks.
-Result<size_t> WriteRanks(const Json& communicator, const std::filesystem::path& folder,
-                          bool as_json) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return SystemError("cannot make the folder {}: {}", folder.string(), error.message());
+Result<size_t> WriteRanks(const Json& communicator, const FileDescriptor& folder, bool as_json) {
   size_t written = 0;
   for (const Json& rank : ListAt(communicator, "ranks")) {
     const nlohmann::ordered_json dump = FlightRecorderDump(communicator, rank);
     const std::string name = fmt::format("nccl_trace_rank_{}", CountAt(rank, "rank"));
     const auto replace = nlohmann::ordered_json::error_handler_t::replace;
     HZ_RETURN_IF_ERROR(as_json
-                           ? WriteFile(folder / (name + ".json"), dump.dump(1, ' ', false, replace))
-                           : WriteFile(folder / name, Pickle(dump)));
+                           ? WriteFile(folder, name + ".json", dump.dump(1, ' ', false, replace))
+                           : WriteFile(folder, name, Pickle(dump)));
     ++written;
   }
   return written;
@@ -78,16 +130,17 @@ Result<size_t> WriteRanks(const Json& communicator, const std::filesystem::path&
 Result<std::string> WriteFlightFiles(const std::string& socket, const std::string& folder,
                                      bool as_json) {
   HZ_ASSIGN_OR_RETURN(const std::vector<Json> flights, FetchFlights(socket));
+  HZ_ASSIGN_OR_RETURN(const FileDescriptor all, OpenNamedFolder(folder));
   TextTable table({"communicator", "name", "folder", "ranks here", "of"}, 3);
   for (const Json& flight : flights) {
     for (const Json& communicator : ListAt(flight, "communicators")) {
       const std::string id = TextAt(communicator, "id");
       if (!IsId(id)) continue;
-      const std::filesystem::path own = std::filesystem::path(folder) / id;
+      HZ_ASSIGN_OR_RETURN(const FileDescriptor own, OpenOwnFolder(all, id));
       HZ_ASSIGN_OR_RETURN(const size_t written, WriteRanks(communicator, own, as_json));
       const std::string name = TextAt(communicator, "name");
-      table.Add({id, name.empty() ? kMissing : name, own.string(), std::to_string(written),
-                 TextAt(communicator, "size")});
+      table.Add({id, name.empty() ? kMissing : name, fmt::format("{}/{}", folder, id),
+                 std::to_string(written), TextAt(communicator, "size")});
       if (At(communicator, "whole") == false) table.AddNote("more is in flight than is written");
     }
   }

@@ -49,7 +49,7 @@ Examples:
   harmonaize status --json | jq .tenants
   harmonaize status --links --seconds 2
   harmonaize status --stuck
-  harmonaize status --flight-recorder /tmp/trace
+  harmonaize status --flight-recorder ./trace
   harmonaize status --socket /run/harmonaize/harmonaized.sock)";
 
 struct StatusOptions {

@@ -2,6 +2,7 @@
 // host and on three. hang_test is about the diagnosis itself.
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <string>
 #include <thread>
@@ -242,6 +244,34 @@ TEST_P(StuckTest, AStoppedRankIsToldByEventHttpAndCommandAtEachHost) {
   }
 }
 
+// In a folder that another user has made, links could lead to any file.
+void ExpectStrangersFoldersRefused(const std::string& folder, const std::string& id,
+                                   const std::string& socket) {
+  if (geteuid() != 0) return;
+  constexpr uid_t kStranger = 64001;
+  namespace fs = std::filesystem;
+  const std::string target = folder + "/target";
+  std::ofstream(target) << "precious";
+  const std::string shared = folder + "/shared";
+  for (const std::string& made : {shared, shared + "/" + id}) {
+    fs::remove_all(made);
+    ASSERT_TRUE(fs::create_directory(made));
+  }
+  ASSERT_EQ(chmod(shared.c_str(), 01777), 0);
+  ASSERT_EQ(chown((shared + "/" + id).c_str(), kStranger, kStranger), 0);
+  for (int rank = 0; rank < 3; ++rank) {
+    fs::create_symlink(target, fmt::format("{}/{}/nccl_trace_rank_{}", shared, id, rank));
+  }
+  const Ended within = RunCommand({"status", "--flight-recorder", shared}, socket);
+  EXPECT_EQ(within.status, 1);
+  ExpectHolds(within.error, "another user's");
+  const Ended there = RunCommand({"status", "--flight-recorder", shared + "/" + id}, socket);
+  EXPECT_EQ(there.status, 1);
+  ExpectHolds(there.error, "another user's folder");
+  std::ifstream file(target);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "precious");
+}
+
 // Rank 1 is behind in the files and in the counts, and the daemons of other hosts have no more than
 // their own ranks.
 TEST_P(StuckTest, ThePartsOfAJobAreWrittenForPyTorchAndNccl) {
@@ -271,6 +301,7 @@ TEST_P(StuckTest, ThePartsOfAJobAreWrittenForPyTorchAndNccl) {
     EXPECT_EQ(LinesLike(wrote.output, id + " +- +" + texts + "/" + id + " +[13] +3"), 1)
         << wrote.output;
     EXPECT_EQ(RunCommand({"status", "--flight-recorder", pickles}, SocketOf(host)).status, 0);
+    ExpectStrangersFoldersRefused(folder, id, SocketOf(host));
 
     const Ended ras = RunCommand({"status", "--ras"}, SocketOf(host));
     EXPECT_EQ(ras.status, 0) << ras.error;
