@@ -19,7 +19,7 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenLooks(100);
 
 /// Most calls of Look that wait. The engine makes a few a second.
-constexpr size_t kMostWaiting = 16;
+constexpr size_t kMostJobsWaiting = 16;
 
 /// Most processes whose first number of kills is kept; beyond it all are forgotten, and learned
 /// anew.
@@ -48,7 +48,7 @@ void ProcessWatch::Look(std::vector<Wanted> wanted, Answer answer) {
   if (wanted.empty()) return;
   {
     const std::lock_guard lock(mutex_);
-    if (jobs_.size() >= kMostWaiting) return;
+    if (jobs_.size() >= kMostJobsWaiting) return;
     jobs_.push_back({std::move(wanted), std::move(answer)});
   }
   changed_.notify_one();

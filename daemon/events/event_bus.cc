@@ -25,7 +25,7 @@ namespace {
 
 /// Most events of one tenant that wait to be kept. It bounds the memory; more come only while the
 /// disk is slow.
-constexpr size_t kMostWaiting = 4096;
+constexpr size_t kMostWaitingEvents = 4096;
 /// Most logs that are open without a subscriber. Each takes some descriptors and some memory.
 constexpr size_t kMostIdleLogs = 64;
 /// Time after which a log is closed that nobody uses: events come in bursts, and opening a log
@@ -119,7 +119,7 @@ void EventBus::Publish(const TenantIdentity& tenant, Event event, EventOrigin or
   {
     const std::lock_guard lock(mutex_);
     size_t& waiting = waiting_[tenant.number];
-    if (waiting >= kMostWaiting) {
+    if (waiting >= kMostWaitingEvents) {
       dropped_.fetch_add(1, std::memory_order_relaxed);
       Log(LogLevel::kWarning, kLogInit, "an event of {} is dropped, since {} wait to be kept",
           tenant.name, waiting);

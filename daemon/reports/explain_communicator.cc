@@ -134,7 +134,7 @@ json DescribeMessages(const std::vector<CollectivePlan>& plans, const HostNames&
   return list;
 }
 
-const char* NameOf(PlanChange::Outcome outcome) {
+const char* OutcomeName(PlanChange::Outcome outcome) {
   switch (outcome) {
     case PlanChange::Outcome::kCommitted: return "committed";
     case PlanChange::Outcome::kCalledOff: return "called off";
@@ -147,7 +147,7 @@ json DescribeHistory(const HostGroup& group, const HostNames& names) {
   for (const PlanChange& change : group.plans().switching().history()) {
     json entry = {{"unix_seconds", change.unix_seconds},
                   {"reason", change.reason},
-                  {"outcome", NameOf(change.outcome)},
+                  {"outcome", OutcomeName(change.outcome)},
                   {"took_seconds", change.took_seconds},
                   {"before", DescribeMessages(change.before, names)},
                   {"after", DescribeMessages(change.after, names)}};
