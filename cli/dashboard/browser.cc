@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <string_view>
 #include <utility>
 
 #include "src/base/file_descriptor.h"
+#include "src/base/write_whole.h"
 
 extern char** environ;
 
@@ -30,16 +30,6 @@ std::string FolderForFiles() {
   return "/tmp";
 }
 
-Status WriteAll(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoError(errno, "cannot write a file for the browser");
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return Status::Ok();
-}
-
 }  // namespace
 
 Result<BrowserFile> BrowserFile::Write(const std::string& link) {
@@ -49,12 +39,13 @@ Result<BrowserFile> BrowserFile::Write(const std::string& link) {
   const FileDescriptor fd(::mkostemps(path.data(), kSuffix, O_CLOEXEC));
   if (!fd.valid()) return ErrnoError(errno, "cannot make a file for the browser at " + path);
   BrowserFile file(std::move(path));
-  HZ_RETURN_IF_ERROR(WriteAll(
-      fd.get(), fmt::format("<!doctype html><meta charset=\"utf-8\"><title>Harmonaize</title>"
-                            "<meta name=\"referrer\" content=\"no-referrer\">"
-                            "<meta http-equiv=\"refresh\" content=\"0;url={0}\">"
-                            "<a href=\"{0}\">Open the status page</a>\n",
-                            link)));
+  const std::string page = fmt::format(
+      "<!doctype html><meta charset=\"utf-8\"><title>Harmonaize</title>"
+      "<meta name=\"referrer\" content=\"no-referrer\">"
+      "<meta http-equiv=\"refresh\" content=\"0;url={0}\">"
+      "<a href=\"{0}\">Open the status page</a>\n",
+      link);
+  HZ_RETURN_IF_ERROR(WriteWhole(fd.get(), page, file.path()));
   return file;
 }
 
@@ -82,7 +73,7 @@ Status OpenInBrowser(const std::string& path) {
                              const_cast<char*>(words[1].c_str()), nullptr};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  // What browsers say is not for this terminal.
+  // The browser's own messages would disturb this terminal.
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     ::posix_spawn_file_actions_addopen(&actions, stream, "/dev/null", O_RDWR, 0);
   }

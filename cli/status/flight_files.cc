@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "cli/text_table.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/wall_clock.h"
+#include "src/base/write_whole.h"
 #include "src/ipc/http_client.h"
 
 namespace harmonaize {
@@ -49,50 +49,33 @@ bool IsId(const std::string& text) {
          text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+/// Whose a folder may be, besides this user's, and who else may write there.
+enum class FolderRule {
+  kNamed,  ///< Root's too. Where all may write, each removes no more than what is his own.
+  kOwn,    ///< Nobody else's, and nobody else may write there.
+};
+
+bool Meets(FolderRule rule, const struct stat& folder) {
+  const bool own = folder.st_uid == geteuid();
+  if (rule == FolderRule::kOwn) return own && (folder.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  const bool open_to_all = (folder.st_mode & S_IWOTH) != 0 && (folder.st_mode & S_ISVTX) == 0;
+  return (own || folder.st_uid == 0) && !open_to_all;
+}
+
 /// Opens a folder, and makes it, closed to others, where it is missing. A link does not count as
-/// one.
-Result<FileDescriptor> OpenFolder(int parent, const std::string& path) {
+/// one: another user's would lead to any file.
+Result<FileDescriptor> OpenFolder(int parent, const std::string& path, FolderRule rule) {
   if (mkdirat(parent, path.c_str(), 0700) != 0 && errno != EEXIST) {
     return ErrnoError(errno, fmt::format("cannot make the folder {}", path));
   }
   FileDescriptor folder(
       openat(parent, path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder.valid()) return ErrnoError(errno, fmt::format("cannot open the folder {}", path));
-  return folder;
-}
-
-/// Opens the folder that a user has named. It must belong to the user or to root, and nobody else
-/// may remove what is in it: another user's link would lead to any file.
-Result<FileDescriptor> OpenNamedFolder(const std::string& path) {
-  HZ_ASSIGN_OR_RETURN(FileDescriptor folder, OpenFolder(AT_FDCWD, path));
   struct stat found {};
   if (fstat(folder.get(), &found) != 0) return ErrnoError(errno, "cannot look at " + path);
-  const bool trusted = found.st_uid == geteuid() || found.st_uid == 0;
-  const bool open_to_all = (found.st_mode & S_IWOTH) != 0 && (found.st_mode & S_ISVTX) == 0;
-  if (trusted && !open_to_all) return folder;
-  return InvalidUsage(
-      "{} is another user's folder, or everybody can write there; name one of yours", path);
-}
-
-/// Opens a communicator's folder in `parent`, which must be this user's own.
-Result<FileDescriptor> OpenOwnFolder(const FileDescriptor& parent, const std::string& name) {
-  HZ_ASSIGN_OR_RETURN(FileDescriptor folder, OpenFolder(parent.get(), name));
-  struct stat found {};
-  if (fstat(folder.get(), &found) != 0) return ErrnoError(errno, "cannot look at " + name);
-  const bool own = found.st_uid == geteuid() && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-  if (own) return folder;
-  return InvalidUsage(
-      "the folder {} is another user's, or others can write there; name another one", name);
-}
-
-Status WriteAll(const FileDescriptor& file, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = write(file.get(), content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoError(errno, "cannot write a file of the flight recorder");
-    content.remove_prefix(static_cast<size_t>(written));
-  }
-  return Status::Ok();
+  if (Meets(rule, found)) return folder;
+  return InvalidUsage("{} is another user's folder, or others can write there; name one of yours",
+                      path);
 }
 
 /// Writes a file that its owner alone can read, in place of an earlier one.
@@ -102,10 +85,11 @@ Status WriteFile(const FileDescriptor& folder, const std::string& name,
   unlinkat(folder.get(), unfinished.c_str(), 0);
   const FileDescriptor file(openat(folder.get(), unfinished.c_str(),
                                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file.valid()) return ErrnoError(errno, "cannot make the file " + name);
-  HZ_RETURN_IF_ERROR(WriteAll(file, content));
+  const auto failure = [&] { return ErrnoError(errno, "cannot make the file " + name); };
+  if (!file.valid()) return failure();
+  HZ_RETURN_IF_ERROR(WriteWhole(file.get(), content, name));
   if (renameat(folder.get(), unfinished.c_str(), folder.get(), name.c_str()) != 0) {
-    return ErrnoError(errno, "cannot make the file " + name);
+    return failure();
   }
   return Status::Ok();
 }
@@ -130,13 +114,13 @@ Result<size_t> WriteRanks(const Json& communicator, const FileDescriptor& folder
 Result<std::string> WriteFlightFiles(const std::string& socket, const std::string& folder,
                                      bool as_json) {
   HZ_ASSIGN_OR_RETURN(const std::vector<Json> flights, FetchFlights(socket));
-  HZ_ASSIGN_OR_RETURN(const FileDescriptor all, OpenNamedFolder(folder));
+  HZ_ASSIGN_OR_RETURN(const FileDescriptor all, OpenFolder(AT_FDCWD, folder, FolderRule::kNamed));
   TextTable table({"communicator", "name", "folder", "ranks here", "of"}, 3);
   for (const Json& flight : flights) {
     for (const Json& communicator : ListAt(flight, "communicators")) {
       const std::string id = TextAt(communicator, "id");
       if (!IsId(id)) continue;
-      HZ_ASSIGN_OR_RETURN(const FileDescriptor own, OpenOwnFolder(all, id));
+      HZ_ASSIGN_OR_RETURN(const FileDescriptor own, OpenFolder(all.get(), id, FolderRule::kOwn));
       HZ_ASSIGN_OR_RETURN(const size_t written, WriteRanks(communicator, own, as_json));
       const std::string name = TextAt(communicator, "name");
       table.Add({id, name.empty() ? kMissing : name, fmt::format("{}/{}", folder, id),

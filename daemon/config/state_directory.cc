@@ -12,6 +12,7 @@
 
 #include "src/base/file_descriptor.h"
 #include "src/base/user_numbers.h"
+#include "src/base/write_whole.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -56,16 +57,6 @@ Status CheckStateFolder(const std::string& folder) {
   }
   if ((found.st_mode & S_IWOTH) != 0) {
     return InvalidUsage("everybody may write to the folder {}; `chmod o-w {}`", folder, folder);
-  }
-  return Status::Ok();
-}
-
-Status WriteWhole(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoError(errno, "cannot write " + path);
-    text.remove_prefix(static_cast<size_t>(written));
   }
   return Status::Ok();
 }

@@ -20,9 +20,6 @@ Status CheckStateFolder(const std::string& folder);
 /// as above.
 Status MakeStateFolder(const std::string& folder);
 
-/// Writes all of `text`. Errors: kSystemError, named by `path`.
-Status WriteWhole(int fd, std::string_view text, const std::string& path);
-
 /// Makes the folder if need be, checks it as above, and replaces the file `name` in it by one that
 /// holds `text`. Readers see the old file or the new one, whole. The new file is not forced to the
 /// disk, so it may be damaged after a crash of the host. An error says what could not be written,

@@ -19,6 +19,7 @@
 #include "daemon/runtime/guarded.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
+#include "src/base/write_whole.h"
 
 namespace harmonaize::daemon {
 namespace {

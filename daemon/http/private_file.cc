@@ -11,6 +11,7 @@
 
 #include "daemon/config/state_directory.h"
 #include "src/base/user_numbers.h"
+#include "src/base/write_whole.h"
 
 namespace harmonaize::daemon {
 namespace {
