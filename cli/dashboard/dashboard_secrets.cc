@@ -1,5 +1,7 @@
 #include "cli/dashboard/dashboard_secrets.h"
 
+#include <openssl/crypto.h>
+
 #include <array>
 #include <cstdint>
 #include <span>
@@ -18,12 +20,8 @@ Result<std::string> Draw(std::string_view prefix) {
 
 /// Compares all of two texts, so that the time does not tell where they differ.
 bool IsSame(std::string_view secret, std::string_view shown) {
-  if (secret.empty() || secret.size() != shown.size()) return false;
-  unsigned char difference = 0;
-  for (size_t i = 0; i < secret.size(); ++i) {
-    difference = static_cast<unsigned char>(difference | (secret[i] ^ shown[i]));
-  }
-  return difference == 0;
+  return !secret.empty() && secret.size() == shown.size() &&
+         CRYPTO_memcmp(secret.data(), shown.data(), secret.size()) == 0;
 }
 
 }  // namespace

@@ -12,18 +12,18 @@
 
 namespace harmonaize {
 
-/// Who may use a dashboard. Any user of the host can connect to its loopback port, so a browser
-/// shows a secret that only this program's user was told. The secret holds once: the browser has
-/// it exchanged for a session. Secrets are 256 random bits of the kernel's, and comparisons take
-/// the same time wherever texts differ. Thread: one.
+/// The secrets by which a dashboard knows its user's browser. Any user of the host can connect to
+/// its loopback port, so a browser shows a secret that only this program's user was told. The
+/// secret holds once: the browser has it exchanged for a session. Secrets are 256 random bits of
+/// the kernel's, and comparisons take the same time wherever texts differ. Thread: one.
 class DashboardSecrets {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// Time that a link waits for its browser: enough to copy it to another machine.
   static constexpr std::chrono::minutes kLinkHolds{10};
-  /// Sessions that hold at a time. The oldest ends for a further one: it is a tab that was closed
-  /// or loaded anew, most likely.
+  /// Sessions that hold at a time. A further one ends the oldest, whose tab was most likely closed
+  /// or loaded again.
   static constexpr size_t kMostSessions = 8;
 
   explicit DashboardSecrets(std::function<Clock::time_point()> now = Clock::now)

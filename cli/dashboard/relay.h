@@ -10,7 +10,7 @@
 
 namespace harmonaize {
 
-/// What a relay needs from its surroundings.
+/// The functions and settings that a relay is given.
 struct RelayOptions {
   uint16_t port = 0;  ///< 0: any that is free.
   /// Connects to the daemon's HTTP socket. Errors: kUnavailable.

@@ -11,6 +11,8 @@
 #include <boost/asio/write.hpp>
 #include <nlohmann/json.hpp>
 
+#include "src/ipc/http_reason.h"
+
 namespace harmonaize {
 namespace {
 
@@ -27,28 +29,13 @@ constexpr milliseconds kProgressWithin{60'000};
 constexpr milliseconds kDrainWithin{2'000};
 constexpr size_t kMostDrainedBytes = size_t{256} << 10;
 
-std::string_view ReasonOf(int status) {
-  switch (status) {
-    case 201: return "Created";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 413: return "Content Too Large";
-    case 421: return "Misdirected Request";
-    case 502: return "Bad Gateway";
-    default: return "Error";
-  }
-}
-
 std::string AnswerText(int status, std::string_view type, const nlohmann::json& document) {
   const std::string body =
       document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   return fmt::format(
       "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n"
       "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n{}",
-      status, ReasonOf(status), type, body.size(), body);
+      status, HttpReason(status), type, body.size(), body);
 }
 
 }  // namespace
@@ -190,7 +177,7 @@ void RelayConnection::PassOn() {
 void RelayConnection::Problem(int status, const std::string& detail) {
   Answer(AnswerText(status, "application/problem+json",
                     {{"type", "about:blank"},
-                     {"title", ReasonOf(status)},
+                     {"title", HttpReason(status)},
                      {"status", status},
                      {"detail", detail}}));
 }

@@ -18,7 +18,7 @@
 
 namespace harmonaize {
 
-/// What the connections of a relay share. It outlives them.
+/// The secrets, page and settings that all connections of a relay use. It outlives them.
 struct RelayServices {
   uint16_t port = 0;
   std::string page;  ///< The daemon's whole answer to GET /.

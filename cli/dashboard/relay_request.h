@@ -25,7 +25,7 @@ struct RelayRequest {
   bool has_body = false;
 };
 
-/// What has come of a request.
+/// The head of a request, as far as it has arrived.
 struct RelayHead {
   enum class State : uint8_t { kMore, kWhole, kWrong };
   State state = State::kMore;
@@ -36,7 +36,7 @@ struct RelayHead {
 /// twice, and texts that are not printable, are wrong where the dashboard looks at them.
 RelayHead ReadRelayHead(std::string_view bytes);
 
-/// What the dashboard does with a request.
+/// The ways in which a dashboard answers a request.
 enum class RelayAction : uint8_t {
   kShowPage,  ///< Answers with the status page, which holds no data.
   kExchange,  ///< Exchanges the bearer's one-time secret for a session.

@@ -71,8 +71,6 @@ bool HasBody(const HttpRequest& head);
 /// no body, or one that fits.
 std::optional<HttpResponse> RefuseMediaType(const HttpRequest& head,
                                             const std::vector<std::string>& types);
-/// Returns the standard's words for a status, such as "Not Found".
-std::string_view HttpReason(int status);
 
 /// A stream of server-sent events to one caller. Thread: any.
 class HttpStream {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "src/ipc/http_reason.h"
+
 namespace harmonaize::daemon {
 namespace {
 
