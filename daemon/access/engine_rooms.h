@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 #include "daemon/reports/report_sources.h"
 
@@ -11,16 +10,12 @@ class Executor;
 
 namespace harmonaize::daemon {
 
-class Announcements;
-class Drain;
 class EventLoop;
+class EventRooms;
 class HostTuning;
-class JobEvents;
 class JobTable;
 class Membership;
-class NoticeAnswers;
 class ProbeService;
-class PromiseBook;
 class SessionKeeper;
 class TenantTable;
 struct Config;
@@ -38,14 +33,8 @@ class EngineRooms {
   virtual const HostTuning& tuning() const = 0;
   virtual ReportSources report_sources() = 0;
   virtual JobTable& jobs() = 0;
-  // These are nullptr in a daemon that tells no events.
-  virtual JobEvents* job_events() = 0;
-  virtual Announcements* announcements() = 0;
-  virtual PromiseBook* promises() = 0;
-  virtual NoticeAnswers* notice_answers() = 0;
-  virtual Drain* drain() = 0;
-  /// Returns a call, for any thread, that has what these have done so far written to the disk.
-  virtual std::function<void()> RecordsFlusher() = 0;
+  /// Requires: the engine tells events (Engine::TellEventsTo), as that of every daemon does.
+  virtual EventRooms& events() = 0;
 
  protected:
   ~EngineRooms() = default;

@@ -4,6 +4,7 @@
 
 #include "daemon/api/json_body.h"
 #include "daemon/http/entity_tags.h"
+#include "daemon/job_events/event_rooms.h"
 #include "daemon/runtime/background.h"
 
 namespace harmonaize::daemon {
@@ -51,7 +52,7 @@ void AnswerFromEngine(const ApiServices& services, std::shared_ptr<HttpExchange>
 void AnswerOnceKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                     std::function<Result<nlohmann::json>(EngineRooms&)> ask) {
   AskAndAnswer(services, std::move(exchange), std::move(ask),
-               [](EngineRooms& rooms) { return rooms.RecordsFlusher(); });
+               [](EngineRooms& rooms) { return rooms.events().records().Flusher(); });
 }
 
 }  // namespace harmonaize::daemon

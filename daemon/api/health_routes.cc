@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "daemon/api/openapi.h"
-#include "daemon/job_events/drain.h"
+#include "daemon/job_events/event_rooms.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -26,8 +26,7 @@ std::vector<HttpRoute> HealthRoutes(const ApiServices& services) {
   const auto serves = [gate = services.gate](std::shared_ptr<HttpExchange> exchange,
                                              const HttpParameters&) {
     const bool asked = gate->Post([exchange](EngineRooms& rooms) {
-      const bool drains =
-          rooms.drain() != nullptr && rooms.drain()->state() != Drain::State::kServing;
+      const bool drains = rooms.events().drain().state() != Drain::State::kServing;
       exchange->Respond(drains ? Word(503, "draining") : Word(200, "ok"));
     });
     if (!asked) exchange->Respond(Word(503, "ending"));

@@ -10,9 +10,8 @@
 
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
-#include "daemon/job_events/drain.h"
+#include "daemon/job_events/event_rooms.h"
 #include "daemon/jobs/job_table.h"
-#include "daemon/promises/promise_book.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/random.h"
 #include "src/events/event.h"
@@ -121,7 +120,7 @@ json DescribeWithAnswers(EngineRooms& rooms, const Announcements::Active& active
   double asked_until = 0;
   json answers = json::array();
   if (active.promise != 0) {
-    for (const ToldNotice* told : rooms.promises()->ToldOf(active.promise)) {
+    for (const ToldNotice* told : rooms.events().promises().ToldOf(active.promise)) {
       answers.push_back(DescribeForOperators(*told));
       acknowledged += told->acknowledged_seconds != 0 ? 1 : 0;
       asked += told->asked_seconds != 0 ? 1 : 0;
@@ -150,27 +149,26 @@ json DescribeAnswer(const ToldNotice& told) {
 }
 
 json PromisesDocument(EngineRooms& rooms, const TenantIdentity* tenant) {
+  const PromiseBook& book = rooms.events().promises();
+  std::map<uint64_t, json> told_of;  // by Promise::number
+  for (const ToldNotice& told : book.told()) {
+    if (tenant != nullptr && told.tenant.name != tenant->name) continue;
+    told_of[told.promise].push_back(tenant == nullptr ? DescribeForOperators(told)
+                                                      : DescribeAnswer(told));
+  }
   json list = json::array();
-  for (const Promise& promise : rooms.promises()->promises()) {
-    json told_jobs = json::array();
-    for (const ToldNotice& told : rooms.promises()->told()) {
-      if (told.promise != promise.number) continue;
-      if (tenant == nullptr) {
-        told_jobs.push_back(DescribeForOperators(told));
-      } else if (told.tenant.name == tenant->name) {
-        told_jobs.push_back(DescribeAnswer(told));
-      }
-    }
-    if (tenant != nullptr && told_jobs.empty()) continue;
+  for (const Promise& promise : book.promises()) {
+    const auto told = told_of.find(promise.number);
+    if (told == told_of.end() && tenant != nullptr) continue;
     json one = Describe(promise, tenant == nullptr);
-    one["told"] = std::move(told_jobs);
+    one["told"] = told == told_of.end() ? json::array() : std::move(told->second);
     list.push_back(std::move(one));
   }
   return {{"promises", std::move(list)}};
 }
 
 json DrainDocument(EngineRooms& rooms) {
-  const Drain& drain = *rooms.drain();
+  const Drain& drain = rooms.events().drain();
   const Drain::State state = drain.state();
   // Tells the daemon from the one that starts after it, for those who wait for that.
   static const std::string kInstance = fmt::format("{:016x}", RandomNumber());

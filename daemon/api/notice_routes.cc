@@ -10,7 +10,7 @@
 #include "daemon/api/engine_answer.h"
 #include "daemon/api/json_body.h"
 #include "daemon/api/notice_documents.h"
-#include "daemon/job_events/notice_answers.h"
+#include "daemon/job_events/event_rooms.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -46,11 +46,8 @@ void ServeAnswer(const ApiServices& services, std::shared_ptr<HttpExchange> exch
   const TenantIdentity tenant = exchange->request().caller.tenant;
   AnswerOnceKept(services, std::move(exchange),
                  [tenant, answer = std::move(answer)](EngineRooms& rooms) -> Result<json> {
-                   if (rooms.notice_answers() == nullptr) {
-                     return Unavailable("this daemon tells no events");
-                   }
                    HZ_ASSIGN_OR_RETURN(const ToldNotice told,
-                                       answer(*rooms.notice_answers(), tenant));
+                                       answer(rooms.events().answers(), tenant));
                    return DescribeAnswer(told);
                  });
 }
@@ -81,7 +78,6 @@ void ServeExtend(const ApiServices& services, std::shared_ptr<HttpExchange> exch
 void ServePromises(const ApiServices& services, std::shared_ptr<HttpExchange> exchange) {
   const HttpCaller caller = exchange->request().caller;
   AnswerFromEngine(services, std::move(exchange), [caller](EngineRooms& rooms) -> Result<json> {
-    if (rooms.promises() == nullptr) return json{{"promises", json::array()}};
     return PromisesDocument(rooms, caller.is_operator() ? nullptr : &caller.tenant);
   });
 }

@@ -13,9 +13,7 @@
 #include "daemon/api/json_body.h"
 #include "daemon/api/notice_documents.h"
 #include "daemon/cluster/cluster.h"
-#include "daemon/job_events/announcements.h"
-#include "daemon/job_events/drain.h"
-#include "daemon/job_events/job_events.h"
+#include "daemon/job_events/event_rooms.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/reports/status_cluster.h"
 #include "daemon/reports/status_report.h"
@@ -57,10 +55,8 @@ Result<json> Hosts(EngineRooms& rooms) {
   json host = DaemonStatus(rooms.report_sources(), AnOperator());
   host["name"] = HostName(rooms.report_sources());
   host["announced"] = json::array();
-  if (rooms.announcements() != nullptr) {
-    for (const Announcements::Active& active : rooms.announcements()->All()) {
-      host["announced"].push_back(Describe(active.notice));
-    }
+  for (const Announcements::Active& active : rooms.events().announcements().All()) {
+    host["announced"].push_back(Describe(active.notice));
   }
   return json{{"hosts", json::array({std::move(host)})}};
 }
@@ -135,20 +131,19 @@ Status CheckHost(EngineRooms& rooms, const std::string& host) {
     return Unavailable("this daemon speaks for the host '{}' alone: ask that of '{}'", own,
                        CleanText(host, 64));
   }
-  if (rooms.announcements() == nullptr) return Unavailable("this daemon tells no events");
   return Status::Ok();
 }
 
 Result<json> Announce(EngineRooms& rooms, const std::string& host, const NoticeUpdate& update) {
   HZ_RETURN_IF_ERROR(CheckHost(rooms, host));
-  HZ_ASSIGN_OR_RETURN(const CloudNotice notice, rooms.announcements()->Update(update));
+  HZ_ASSIGN_OR_RETURN(const CloudNotice notice, rooms.events().announcements().Update(update));
   return Describe(notice);
 }
 
 Result<json> Announced(EngineRooms& rooms, const std::string& host) {
   HZ_RETURN_IF_ERROR(CheckHost(rooms, host));
   json list = json::array();
-  for (const Announcements::Active& active : rooms.announcements()->All()) {
+  for (const Announcements::Active& active : rooms.events().announcements().All()) {
     list.push_back(DescribeWithAnswers(rooms, active));
   }
   return json{{"announced", std::move(list)}};
@@ -184,13 +179,13 @@ Result<json> ShowDrain(EngineRooms& rooms, const std::string& host) {
 
 Result<json> BeginDrain(EngineRooms& rooms, const std::string& host, const Drain::Order& order) {
   HZ_RETURN_IF_ERROR(CheckHost(rooms, host));
-  HZ_RETURN_IF_ERROR(rooms.drain()->Begin(order));
+  HZ_RETURN_IF_ERROR(rooms.events().drain().Begin(order));
   return DrainDocument(rooms);
 }
 
 Result<json> CancelDrain(EngineRooms& rooms, const std::string& host) {
   HZ_RETURN_IF_ERROR(CheckHost(rooms, host));
-  HZ_RETURN_IF_ERROR(rooms.drain()->Cancel());
+  HZ_RETURN_IF_ERROR(rooms.events().drain().Cancel());
   return DrainDocument(rooms);
 }
 
@@ -227,14 +222,13 @@ Result<Injected> InjectedIn(const std::string& text) {
 }
 
 Result<json> Inject(EngineRooms& rooms, const Injected& injected) {
-  if (rooms.job_events() == nullptr) return Unavailable("this daemon tells no events");
   if (injected.job.empty()) {
-    rooms.job_events()->TellOperators(injected.news());
+    rooms.events().job_events().TellOperators(injected.news());
     return json{{"told", true}};
   }
   for (const auto& [key, job] : rooms.jobs().all()) {
     if (job->id.text() != injected.job) continue;
-    rooms.job_events()->Tell(*job, injected.news());
+    rooms.events().job_events().Tell(*job, injected.news());
     return json{{"told", true}};
   }
   return Unavailable("there is no job '{}' on this host; GET /v1/jobs lists them",

@@ -6,7 +6,7 @@
 #include "daemon/config/state_directory.h"
 #include "daemon/host/calibration.h"
 #include "daemon/host/host_limits.h"
-#include "daemon/job_events/announcements.h"
+#include "daemon/job_events/event_rooms.h"
 #include "daemon/nats/event_forwarder.h"
 #include "daemon/nats/nats_connection.h"
 #include "daemon/nats/nats_settings.h"
@@ -51,7 +51,7 @@ void ApproveWhatAllAgreeTo(EngineGate& gate, const std::string& source, SourcePo
     });
   };
   gate.Post([source, approve](EngineRooms& rooms) {
-    rooms.announcements()->SetAgreementListener(source, approve);
+    rooms.events().announcements().SetAgreementListener(source, approve);
   });
 }
 
@@ -133,7 +133,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
 Status Daemon::PollSources(const SourcesConfig& config) {
   const auto on_notice = [gate = gate_](const CloudNotice& notice) {
     gate->Post([notice](EngineRooms& rooms) {
-      const Status taken = rooms.announcements()->Take(notice);
+      const Status taken = rooms.events().announcements().Take(notice);
       if (!taken.ok()) Log(LogLevel::kWarning, kLogInit, "{}", taken.message());
     });
   };

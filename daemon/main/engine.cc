@@ -214,49 +214,19 @@ HostTuning::Means Engine::MeansToTune() {
               }};
 }
 
-// Without the file nothing is kept, and the rest goes on.
-void Engine::OpenRecords() {
-  records_ = std::make_unique<RecordKeeper>();
-  if (config_.state_path.empty()) return;
-  Result<std::unique_ptr<RecordKeeper>> opened =
-      RecordKeeper::Open(config_.state_path + "/promises.sqlite3", &background_);
-  if (opened.ok()) {
-    records_ = std::move(*opened);
-    return;
-  }
-  Log(LogLevel::kWarning, kLogInit,
-      "what is promised and announced does not outlive this daemon: {}", opened.status().message());
-}
-
 void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
-  OpenRecords();
-  promises_.emplace(records_.get());
-  promises_->Restore();
-  job_events_.emplace(JobEvents::Services{.bus = bus,
-                                          .communicators = &communicators_,
-                                          .cluster = cluster_.get(),
-                                          .book = &*promises_});
-  observers_.Add(&*job_events_);
-  hang_events_.emplace(&*job_events_);
-  diagnosis_->Add(&*hang_events_);
-  announcements_.emplace(Announcements::Services{.events = &*job_events_,
-                                                 .communicators = &communicators_,
-                                                 .book = &*promises_,
-                                                 .keeper = records_.get()});
-  observers_.Add(&*announcements_);
-  announcements_->Restore();
-  answers_.emplace(
-      NoticeAnswers::Services{.book = &*promises_, .jobs = &jobs_, .events = &*job_events_});
-  drain_.emplace(Drain::Services{.announcements = &*announcements_,
-                                 .membership = &*membership_,
-                                 .communicators = &communicators_,
-                                 .waiting = &waiting_,
-                                 .events = &*job_events_,
-                                 .book = &*promises_,
-                                 .keeper = records_.get(),
-                                 .loop = loop_.get(),
-                                 .restart = std::move(restart)});
-  drain_->Restore();
+  events_ = std::make_unique<EventRooms>(EventRooms::Services{.bus = bus,
+                                                              .state_path = config_.state_path,
+                                                              .background = &background_,
+                                                              .loop = loop_.get(),
+                                                              .cluster = cluster_.get(),
+                                                              .communicators = &communicators_,
+                                                              .jobs = &jobs_,
+                                                              .membership = &*membership_,
+                                                              .waiting = &waiting_,
+                                                              .observers = &observers_,
+                                                              .diagnosis = &*diagnosis_,
+                                                              .restart = std::move(restart)});
 }
 
 void Engine::Start() {
@@ -271,8 +241,8 @@ void Engine::Stop(const std::string& why) {
   stopping_.store(true, std::memory_order_release);
   loop_->Wake();
   thread_.join();
-  if (records_ != nullptr) {
-    GuardedAndLogged("what is promised", [this] { records_->Flush(); });
+  if (events_ != nullptr) {
+    GuardedAndLogged("what is promised", [this] { events_->records().Flush(); });
   }
   const Status kept = Caught([this] { return usage_->KeepNow(); });
   if (!kept.ok()) {
@@ -281,11 +251,7 @@ void Engine::Stop(const std::string& why) {
 }
 
 void Engine::SayGoodbye() {
-  if (job_events_) {
-    for (const auto& [key, job] : jobs_.all()) {
-      if (job->communicators > 0) job_events_->TellOfEnd(*job);
-    }
-  }
+  if (events_ != nullptr) events_->TellOfEnd();
   for (const auto& [id, session] : sessions_.all()) {
     session->SayGoodbye(stopped_why_);
     session->connection().Cut();
@@ -482,7 +448,7 @@ void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
       [&] {
         if (diagnosis_->OnMessage(peer, message)) return;
         membership_->OnMessage(peer, message);
-        if (job_events_) job_events_->OnMessage(peer, message);
+        if (events_ != nullptr) events_->job_events().OnMessage(peer, message);
         probes_->OnMessage(peer, message);
         control_loop_->OnMessage(peer, message);
       },

@@ -21,18 +21,12 @@
 #include "daemon/diagnosis/diagnosis.h"
 #include "daemon/formation/membership.h"
 #include "daemon/host/host_tuning.h"
-#include "daemon/job_events/announcements.h"
-#include "daemon/job_events/drain.h"
-#include "daemon/job_events/hang_events.h"
-#include "daemon/job_events/job_events.h"
-#include "daemon/job_events/notice_answers.h"
+#include "daemon/job_events/event_rooms.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/metrics/usage_ledger.h"
 #include "daemon/multihost/network_operations.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/probing/probe_service.h"
-#include "daemon/promises/promise_book.h"
-#include "daemon/promises/record_keeper.h"
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/fed_executions.h"
@@ -79,14 +73,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   const Executor& executor() const override { return *executor_; }
   const HostTuning& tuning() const override { return tuning_; }
   ReportSources report_sources() override;
-  JobEvents* job_events() override { return job_events_ ? &*job_events_ : nullptr; }
-  Announcements* announcements() override { return announcements_ ? &*announcements_ : nullptr; }
-  PromiseBook* promises() override { return promises_ ? &*promises_ : nullptr; }
-  NoticeAnswers* notice_answers() override { return answers_ ? &*answers_ : nullptr; }
-  Drain* drain() override { return drain_ ? &*drain_ : nullptr; }
-  std::function<void()> RecordsFlusher() override {
-    return records_ ? records_->Flusher() : [] {};
-  }
+  EventRooms& events() override { return *events_; }
   JobTable& jobs() override { return jobs_; }
   ControlLoop& control_loop() { return *control_loop_; }
   const Fabrics& fabrics() const { return fabrics_; }
@@ -106,7 +93,6 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
 
   Status JoinCluster();
   void OpenRooms();
-  void OpenRecords();
   Activity ActivityNow() const;
   HostTuning::Means MeansToTune();
   void Run();
@@ -179,14 +165,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::optional<Membership> membership_;
   std::optional<ProbeService> probes_;
   std::optional<Diagnosis> diagnosis_;
-  // TellEventsTo makes these; without them nobody hears of events.
-  std::unique_ptr<RecordKeeper> records_;
-  std::optional<PromiseBook> promises_;
-  std::optional<JobEvents> job_events_;
-  std::optional<HangEvents> hang_events_;
-  std::optional<Announcements> announcements_;
-  std::optional<NoticeAnswers> answers_;
-  std::optional<Drain> drain_;
+  std::unique_ptr<EventRooms> events_;  ///< TellEventsTo makes it; nullptr: nobody hears of them.
   std::optional<UsageLedger> usage_;
   // Declared last: their threads post to this engine.
   Background background_;

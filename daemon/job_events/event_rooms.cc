@@ -1,0 +1,64 @@
+#include "daemon/job_events/event_rooms.h"
+
+#include <utility>
+
+#include "daemon/communicator/communicator_observer.h"
+#include "daemon/diagnosis/diagnosis.h"
+#include "daemon/jobs/job_table.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Opens the file of what is promised. Without it nothing is kept, and the rest goes on.
+std::unique_ptr<RecordKeeper> OpenRecords(const std::string& state_path, Background* background) {
+  if (state_path.empty()) return std::make_unique<RecordKeeper>();
+  Result<std::unique_ptr<RecordKeeper>> opened =
+      RecordKeeper::Open(state_path + "/promises.sqlite3", background);
+  if (opened.ok()) return std::move(*opened);
+  Log(LogLevel::kWarning, kLogInit,
+      "what is promised and announced does not outlive this daemon: {}", opened.status().message());
+  return std::make_unique<RecordKeeper>();
+}
+
+}  // namespace
+
+EventRooms::EventRooms(const Services& services)
+    : jobs_(*services.jobs),
+      records_(OpenRecords(services.state_path, services.background)),
+      promises_(records_.get()),
+      events_({.bus = services.bus,
+               .communicators = services.communicators,
+               .cluster = services.cluster,
+               .book = &promises_}),
+      hangs_(&events_),
+      announcements_({.events = &events_,
+                      .communicators = services.communicators,
+                      .book = &promises_,
+                      .keeper = records_.get()}),
+      answers_({.book = &promises_, .jobs = services.jobs, .events = &events_}),
+      drain_({.announcements = &announcements_,
+              .membership = services.membership,
+              .communicators = services.communicators,
+              .waiting = services.waiting,
+              .events = &events_,
+              .book = &promises_,
+              .keeper = records_.get(),
+              .loop = services.loop,
+              .restart = services.restart}) {
+  services.observers->Add(&events_);
+  services.diagnosis->Add(&hangs_);
+  services.observers->Add(&announcements_);
+  // In this order: announcements refer to promises, and a drain to an announcement.
+  promises_.Restore();
+  announcements_.Restore();
+  drain_.Restore();
+}
+
+void EventRooms::TellOfEnd() {
+  for (const auto& [key, job] : jobs_.all()) {
+    if (job->communicators > 0) events_.TellOfEnd(*job);
+  }
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/job_events/announcements.h"
+#include "daemon/job_events/drain.h"
+#include "daemon/job_events/hang_events.h"
+#include "daemon/job_events/job_events.h"
+#include "daemon/job_events/notice_answers.h"
+#include "daemon/promises/promise_book.h"
+#include "daemon/promises/record_keeper.h"
+
+namespace harmonaize::daemon {
+
+class Background;
+class Cluster;
+class CommunicatorObservers;
+class CommunicatorRegistry;
+class Diagnosis;
+class EventBus;
+class EventLoop;
+class JobTable;
+class Membership;
+class WaitingCount;
+
+/// The parts of the engine by which jobs hear of events and answer them. What was announced and
+/// promised is kept in the state directory, and goes on in the next daemon. Thread: engine.
+class EventRooms {
+ public:
+  /// All of these outlive this object.
+  struct Services {
+    EventBus* bus = nullptr;
+    std::string state_path = {};  ///< "": nothing is kept.
+    Background* background = nullptr;
+    EventLoop* loop = nullptr;
+    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+    const CommunicatorRegistry* communicators = nullptr;
+    JobTable* jobs = nullptr;
+    Membership* membership = nullptr;
+    const WaitingCount* waiting = nullptr;
+    CommunicatorObservers* observers = nullptr;
+    Diagnosis* diagnosis = nullptr;
+    std::function<void()> restart = {};  ///< As Drain::Services::restart.
+  };
+
+  /// Goes on with what earlier daemons have announced and promised.
+  explicit EventRooms(const Services& services);
+  EventRooms(const EventRooms&) = delete;
+  EventRooms& operator=(const EventRooms&) = delete;
+
+  JobEvents& job_events() { return events_; }
+  Announcements& announcements() { return announcements_; }
+  PromiseBook& promises() { return promises_; }
+  NoticeAnswers& answers() { return answers_; }
+  Drain& drain() { return drain_; }
+  RecordKeeper& records() { return *records_; }
+
+  /// Tells all jobs on this host that the daemon ends.
+  void TellOfEnd();
+
+ private:
+  const JobTable& jobs_;
+  const std::unique_ptr<RecordKeeper> records_;
+  PromiseBook promises_;
+  JobEvents events_;
+  HangEvents hangs_;
+  Announcements announcements_;
+  NoticeAnswers answers_;
+  Drain drain_;
+};
+
+}  // namespace harmonaize::daemon
