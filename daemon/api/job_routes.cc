@@ -84,92 +84,93 @@ json Stuck(const json& job) {
   return {{"verdicts", job.at("stuck")}};
 }
 
-HttpResponse NoEngine() {
-  return HttpProblem(503, "the daemon cannot answer now; ask again in a moment");
+/// Makes an answer from a snapshot. `job` is the one that the path names; nullptr where it names
+/// none.
+using View = std::function<json(const json& jobs, const json* job)>;
+
+/// A route whose answer is a view of a snapshot.
+struct SnapshotRoute {
+  std::string pattern;
+  View view;
+  HttpAudience audience = HttpAudience::kTenants;
+  JobSnapshots* ApiServices::*snapshots = &ApiServices::jobs;
+};
+
+/// Returns the view's answer; 404 for a job that is not in the snapshot.
+HttpResponse AnswerOf(const SnapshotRoute& route, const json& jobs,
+                      const HttpParameters& parameters) {
+  const auto which = parameters.find("job");
+  const json* const job = which != parameters.end() ? FindJob(jobs, which->second) : nullptr;
+  if (job == nullptr && which != parameters.end()) {
+    return HttpProblem(404, "there is no such job here; GET /v1/jobs lists yours");
+  }
+  return {.body = DumpJson(route.view(jobs, job))};
 }
 
-/// A route about one job, with the view of it that the route shows.
-HttpRoute JobRoute(const ApiServices& services, std::string pattern,
-                   std::function<json(const json&)> view,
-                   JobSnapshots* ApiServices::*snapshots = &ApiServices::jobs) {
-  const auto serve = [services, snapshots, view = std::move(view)](
-                         std::shared_ptr<HttpExchange> exchange, const HttpParameters& parameters) {
+HttpRoute RouteOf(const ApiServices& services, SnapshotRoute route) {
+  const auto serve = [services, route](std::shared_ptr<HttpExchange> exchange,
+                                       const HttpParameters& parameters) {
     const HttpCaller caller = exchange->request().caller;
-    const auto answer = [services, view, exchange = std::move(exchange),
-                         which = parameters.at("job")](const JobSnapshots::Snapshot& jobs) {
-      if (jobs == nullptr) return exchange->Respond(NoEngine());
-      const json* const job = FindJob(*jobs, which);
-      if (job == nullptr) {
-        return exchange->Respond(
-            HttpProblem(404, "there is no such job here; GET /v1/jobs lists yours"));
-      }
-      HttpResponse response{.body = DumpJson(view(*job))};
-      services.tags->Apply(exchange->request(), &response);
-      exchange->Respond(std::move(response));
-    };
-    (services.*snapshots)->Get(caller, answer);
-  };
-  return {.method = "GET",
-          .pattern = std::move(pattern),
-          .audience = HttpAudience::kTenants,
-          .serve = serve};
-}
-
-HttpRoute JobsRoute(const ApiServices& services) {
-  const auto serve = [services](std::shared_ptr<HttpExchange> exchange, const HttpParameters&) {
-    const HttpCaller caller = exchange->request().caller;
-    services.jobs->Get(
-        caller, [services, exchange = std::move(exchange)](const JobSnapshots::Snapshot& jobs) {
-          if (jobs == nullptr) return exchange->Respond(NoEngine());
-          json list = json::array();
-          for (const json& job : *jobs) list.push_back(Summary(job));
-          HttpResponse response{.body = DumpJson({{"jobs", std::move(list)}})};
-          services.tags->Apply(exchange->request(), &response);
-          exchange->Respond(std::move(response));
-        });
-  };
-  return {
-      .method = "GET", .pattern = "/v1/jobs", .audience = HttpAudience::kTenants, .serve = serve};
-}
-
-/// What keeps operations of all jobs from ending, for operators.
-HttpRoute StuckRoute(const ApiServices& services) {
-  const auto serve = [services](std::shared_ptr<HttpExchange> exchange, const HttpParameters&) {
-    const HttpCaller caller = exchange->request().caller;
-    services.jobs->Get(
-        caller, [services, exchange = std::move(exchange)](const JobSnapshots::Snapshot& jobs) {
-          if (jobs == nullptr) return exchange->Respond(NoEngine());
-          json list = json::array();
-          for (const json& job : *jobs) {
-            for (json verdict : job.at("stuck")) {
-              verdict["tenant"] = job.at("tenant");
-              list.push_back(std::move(verdict));
-            }
+    (services.*route.snapshots)
+        ->Get(caller, [services, route, exchange = std::move(exchange),
+                       parameters](const JobSnapshots::Snapshot& jobs) {
+          if (jobs == nullptr) {
+            return exchange->Respond(
+                HttpProblem(503, "the daemon cannot answer now; ask again in a moment"));
           }
-          HttpResponse response{.body = DumpJson({{"verdicts", std::move(list)}})};
+          HttpResponse response = AnswerOf(route, *jobs, parameters);
           services.tags->Apply(exchange->request(), &response);
           exchange->Respond(std::move(response));
         });
   };
-  return {.method = "GET",
-          .pattern = "/v1/stuck",
-          .audience = HttpAudience::kOperators,
-          .serve = serve};
+  return {.method = "GET", .pattern = route.pattern, .audience = route.audience, .serve = serve};
+}
+
+/// A view of one job.
+View Of(json (*view)(const json& job)) {
+  return [view](const json&, const json* job) { return view(*job); };
+}
+
+json Whole(const json& job) {
+  return job;
+}
+
+json AllJobs(const json& jobs, const json*) {
+  json list = json::array();
+  for (const json& job : jobs) list.push_back(Summary(job));
+  return {{"jobs", std::move(list)}};
+}
+
+/// What keeps operations of all jobs from ending.
+json AllStuck(const json& jobs, const json*) {
+  json list = json::array();
+  for (const json& job : jobs) {
+    for (json verdict : job.at("stuck")) {
+      verdict["tenant"] = job.at("tenant");
+      list.push_back(std::move(verdict));
+    }
+  }
+  return {{"verdicts", std::move(list)}};
 }
 
 }  // namespace
 
 std::vector<HttpRoute> JobRoutes(const ApiServices& services) {
-  return {JobsRoute(services),
-          JobRoute(services, "/v1/jobs/{job}", [](const json& job) { return job; }),
-          JobRoute(services, "/v1/jobs/{job}/communicators", Communicators),
-          JobRoute(services, "/v1/jobs/{job}/operations", Operations),
-          JobRoute(services, "/v1/jobs/{job}/ranks", Ranks),
-          JobRoute(services, "/v1/jobs/{job}/stuck", Stuck),
-          JobRoute(
-              services, "/v1/jobs/{job}/flight", [](const json& job) { return job; },
-              &ApiServices::flights),
-          StuckRoute(services)};
+  std::vector<HttpRoute> routes;
+  for (const SnapshotRoute& route : {
+           SnapshotRoute{"/v1/jobs", AllJobs},
+           SnapshotRoute{"/v1/jobs/{job}", Of(Whole)},
+           SnapshotRoute{"/v1/jobs/{job}/communicators", Of(Communicators)},
+           SnapshotRoute{"/v1/jobs/{job}/operations", Of(Operations)},
+           SnapshotRoute{"/v1/jobs/{job}/ranks", Of(Ranks)},
+           SnapshotRoute{"/v1/jobs/{job}/stuck", Of(Stuck)},
+           SnapshotRoute{"/v1/jobs/{job}/flight", Of(Whole), HttpAudience::kTenants,
+                         &ApiServices::flights},
+           SnapshotRoute{"/v1/stuck", AllStuck, HttpAudience::kOperators},
+       }) {
+    routes.push_back(RouteOf(services, route));
+  }
+  return routes;
 }
 
 }  // namespace harmonaize::daemon
