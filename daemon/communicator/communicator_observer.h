@@ -30,7 +30,7 @@ class CommunicatorObserver {
   virtual void OnLate(const Communicator&, const std::string& /*notice*/) {}
   /// A collective that OnLate was about begins after all.
   virtual void OnRecovered(const Communicator&) {}
-  /// A rank of this host is lost with its process: `why` says how, as "(process 12) died".
+  /// A rank of this host is lost with its process: `why` says how, as "died".
   virtual void OnRankLost(const Communicator&, int /*rank*/, const std::string& /*why*/) {}
   /// Ranks disagree about an operation, which fails. Called at the home.
   virtual void OnMismatch(const Communicator&, const Mismatch&) {}

@@ -250,9 +250,6 @@ std::string Diagnosis::Explain(const Communicator& communicator, const Operation
 
 void Diagnosis::OnRankLost(const Communicator& communicator, int rank, const std::string& why) {
   if (communicator.ranks() == 1) return;  // it keeps nobody waiting
-  // Process numbers are those of a host, and say nothing to the ranks of another one.
-  const size_t end = why.starts_with("(process ") ? why.find(") ") : std::string::npos;
-  const std::string reason = end == std::string::npos ? why : why.substr(end + 2);
   const uint64_t now_ns = MonotonicNanoseconds();
   const Verdict* const before = judge_.Of(communicator.id());
   Verdict verdict{.communicator = communicator.id(), .label = communicator.label()};
@@ -267,7 +264,7 @@ void Diagnosis::OnRankLost(const Communicator& communicator, int rank, const std
   verdict.asked = fmt::format(
       "rank {} of communicator '{}' {}: start the job again, or go on "
       "without it by ncclCommShrink",
-      rank, communicator.label(), reason);
+      rank, communicator.label(), why);
   verdict.text = verdict.asked;
   Tell(judge_.Set(std::move(verdict), now_ns), nullptr);
 }

@@ -21,6 +21,13 @@ HostServices WithObserver(HostServices hosts, RemoteRankObserver* ranks) {
   return hosts;
 }
 
+/// Returns how a process was lost without its number, which is one of this host and says nothing to
+/// the ranks of another one.
+std::string WithoutProcess(const std::string& why) {
+  const size_t end = why.starts_with("(process ") ? why.find(") ") : std::string::npos;
+  return end == std::string::npos ? why : why.substr(end + 2);
+}
+
 }  // namespace
 
 Membership::Membership(const MembershipServices& services)
@@ -221,7 +228,8 @@ void Membership::LoseSession(Session& session, const std::string& why) {
     if (member->communicator != nullptr) {
       const Status lost = RemoteError("rank {} {}", member->rank, why);
       watch_.FailWaitingFor(*member->communicator, member->rank, lost);
-      observers_.Tell(&CommunicatorObserver::OnRankLost, *member->communicator, member->rank, why);
+      observers_.Tell(&CommunicatorObserver::OnRankLost, *member->communicator, member->rank,
+                      WithoutProcess(why));
       member->communicator->Break(lost);
       member->communicator->Leave(member->rank);
     }

@@ -248,11 +248,8 @@ void JobEvents::OnEvent(transport::PeerId peer, const EventMessage& message) {
 // ---------------------------------------------------------------------------------------------
 // What becomes of communicators
 
-// Process numbers are those of a host, and say nothing to the ranks of another one.
-void JobEvents::OnRankLost(const Communicator& communicator, int rank, const std::string& reason) {
+void JobEvents::OnRankLost(const Communicator& communicator, int rank, const std::string& why) {
   if (!MayTellMore(communicator)) return;
-  const size_t end = reason.starts_with("(process ") ? reason.find(") ") : std::string::npos;
-  const std::string why = end == std::string::npos ? reason : reason.substr(end + 2);
   EventData data(EventType::kRankLost,
                  fmt::format("rank {} of communicator '{}' {}", rank, communicator.label(), why));
   const int32_t ranks[] = {rank};
