@@ -16,13 +16,12 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
-from live_daemons import Daemon, eventually  # pylint: disable=wrong-import-position
+from live_daemons import eventually, two_daemons  # pylint: disable=wrong-import-position
 from live_job import EVENT_CALLBACK, Ranks  # pylint: disable=wrong-import-position
 
 MARK = "cause at "
@@ -102,18 +101,10 @@ def main():
     parser.add_argument("--callbacks", type=int, default=4)
     options = parser.parse_args()
     options.programs = options.programs.absolute()
-    with tempfile.TemporaryDirectory(prefix="harmonaize-latency-") as name:
-        folder = pathlib.Path(name)
-        daemons = []
-        try:
-            for number in range(2):
-                daemons.append(Daemon(options.programs, folder, number))
-            for streams_at, where in enumerate(("the cause's host", "another host")):
-                print(f"== streams on {where}", flush=True)
-                measure(options, daemons, folder, streams_at)
-        finally:
-            for daemon in daemons:
-                daemon.stop()
+    with two_daemons(options.programs) as (folder, daemons):
+        for streams_at, where in enumerate(("the cause's host", "another host")):
+            print(f"== streams on {where}", flush=True)
+            measure(options, daemons, folder, streams_at)
     return 0
 
 

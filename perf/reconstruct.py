@@ -26,7 +26,6 @@ import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import tomllib
 
@@ -36,7 +35,7 @@ sys.path.insert(0, str(ROOT / "tests" / "integration"))
 # pylint: disable=wrong-import-position
 from live_daemons import UnixConnection, ask
 from live_job import Ranks
-from live_laboratory import Laboratory
+from live_laboratory import laboratory_of
 
 TENANT = 64001
 JOB = "reconstruct"
@@ -351,21 +350,13 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     options.programs = options.programs.absolute()
-    with tempfile.TemporaryDirectory(prefix="hz-recon-") as name:
-        folder = pathlib.Path(name)
-        fabric = options.fabric.read_text()
-        laboratory = Laboratory(options.programs, folder, fabric)
-        up = laboratory.up()
-        if up.returncode != 0:
-            print(f"the laboratory does not come up: {up.stdout}")
-            return 77
-        try:
-            (folder / "harmonaize").write_bytes((options.programs / "harmonaize").read_bytes())
-            (folder / "harmonaize").chmod(0o755)
-            laboratory.serve()
-            attempt(options, laboratory, folder, fabric)
-        finally:
-            laboratory.down()
+    fabric = options.fabric.read_text()
+    with laboratory_of(options.programs, fabric) as laboratory:
+        folder = laboratory.folder
+        (folder / "harmonaize").write_bytes((options.programs / "harmonaize").read_bytes())
+        (folder / "harmonaize").chmod(0o755)
+        laboratory.serve()
+        attempt(options, laboratory, folder, fabric)
     return 0
 
 

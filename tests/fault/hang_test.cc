@@ -17,6 +17,7 @@
 #include "tests/support/hosts_case.h"
 #include "tests/support/late_pages.h"
 #include "tests/support/private_data.h"
+#include "tests/support/three_ranks_case.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -24,34 +25,17 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr double kLateAfterSeconds = 1;
 /// Time within which a verdict has certainly come.
 constexpr double kPatience = kSanitized ? 60 : 10;
 
-/// Where ranks 0, 1 and 2 are.
-class HangTest : public ::testing::TestWithParam<std::vector<int>> {
+class HangTest : public ThreeRanksTest {
  protected:
-  static void SetUpTestSuite() {
-    // A daemon that is stopped for a while is not lost.
-    cluster_ =
-        new TestCluster(3, fmt::format("[ranks]\nlate_after_seconds = {}\n", kLateAfterSeconds),
-                        "dead_after_seconds = 8\n", "", true);
-  }
-  static void TearDownTestSuite() {
-    delete cluster_;
-    cluster_ = nullptr;
-  }
   void SetUp() override {
     for (int host = 0; host < cluster_->hosts(); ++host) {
       begin_.push_back(cluster_->daemon(host).Log().size());
     }
   }
 
-  /// The name of the ranks' second collective. On one host the first one goes inline, and the
-  /// daemon does not count it.
-  static std::string Second() {
-    return GetParam()[0] == GetParam()[2] ? "AllReduce #0" : "AllReduce #1";
-  }
   /// What the daemon of a rank has logged since the test began.
   std::string LogOf(int rank) const {
     const int host = GetParam()[static_cast<size_t>(rank)];
@@ -59,12 +43,7 @@ class HangTest : public ::testing::TestWithParam<std::vector<int>> {
   }
   /// Waits until the daemon of a rank says this.
   bool Says(int rank, const std::string& text) const {
-    const auto start = steady_clock::now();
-    while (LogOf(rank).find(text) == std::string::npos) {
-      if (SecondsSince(start) > kPatience) return false;
-      std::this_thread::sleep_for(milliseconds(50));
-    }
-    return true;
+    return Eventually(kPatience, [&] { return LogOf(rank).find(text) != std::string::npos; });
   }
 #define EXPECT_SAYS(rank, text) EXPECT_TRUE(Says(rank, text)) << LogOf(rank)
 
@@ -73,9 +52,7 @@ class HangTest : public ::testing::TestWithParam<std::vector<int>> {
   void Run(const std::function<void(HostedRanks& ranks)>& hang, const std::string& mentions,
            const std::function<void(HostedRanks& ranks)>& meanwhile) {
     HostedRanks ranks(cluster_, GetParam());
-    ranks.Start([&](int rank) {
-      const ncclComm_t world = ranks.Join(rank);
-      EXPECT_EQ(CountRanks(world), 3);
+    Start(&ranks, [&](int rank, ncclComm_t world) {
       if (rank == 1) hang(ranks);
       EXPECT_EQ(AllReduce(world, 8), ncclSuccess) << ncclGetLastError(world);
       if (rank == 0) {
@@ -83,7 +60,6 @@ class HangTest : public ::testing::TestWithParam<std::vector<int>> {
         EXPECT_MENTIONS(world, mentions);
       }
       EXPECT_NCCL(ncclCommDestroy(world));
-      return 0;
     });
     meanwhile(ranks);
     ExpectAllEndWell(&ranks);
@@ -95,26 +71,29 @@ class HangTest : public ::testing::TestWithParam<std::vector<int>> {
       EXPECT_EQ(LogOf(0).find(innocent), std::string::npos) << LogOf(0);
     }
   }
-  /// Waits until the parent publishes id 1.
-  static void AwaitRelease(HostedRanks& ranks) {
-    ranks.ShareId(1, false);
-  }
-  static void Release(HostedRanks& ranks) {
-    ranks.PublishId(1, {});
+  /// Runs three ranks, of which rank 1 asks for something else. errors_test and hosts_failures_test
+  /// check what the ranks are told.
+  void RunMismatch(const std::function<void(int rank, ncclComm_t world)>& ask) {
+    HostedRanks ranks(cluster_, GetParam());
+    Start(&ranks, [&](int rank, ncclComm_t world) {
+      ask(rank, world);
+      AwaitRelease(ranks);
+      EXPECT_NCCL(ncclCommAbort(world));
+    });
+    ExpectMismatchByRank1();
+    Release(ranks);
+    ExpectAllEndWell(&ranks);
   }
 
-  inline static TestCluster* cluster_ = nullptr;
   std::vector<size_t> begin_;  // by host
 };
 
-INSTANTIATE_TEST_SUITE_P(OneHost, HangTest, ::testing::Values(std::vector<int>{0, 0, 0}));
-INSTANTIATE_TEST_SUITE_P(ThreeHosts, HangTest, ::testing::Values(std::vector<int>{0, 1, 2}));
+INSTANTIATE_THREE_RANKS(HangTest);
 
 TEST_P(HangTest, AStoppedRankIsNamedWithinFiveSeconds) {
   Run([](HostedRanks&) { raise(SIGSTOP); }, "which is stopped",
       [&](HostedRanks& ranks) {
-        int status = 0;
-        EXPECT_EQ(waitpid(ranks.process(1), &status, WUNTRACED), ranks.process(1));
+        ExpectStopped(ranks.process(1));
         EXPECT_SAYS(0, Second() + " does not get on: not_called (stopped) by rank 1 of");
         EXPECT_SAYS(2, Second() + " does not get on: not_called (stopped) by rank 1 of");
         kill(ranks.process(1), SIGCONT);
@@ -183,9 +162,7 @@ TEST_P(HangTest, ARankThatComputesIsNoFault) {
 
 TEST_P(HangTest, ADeadRankIsNamed) {
   HostedRanks ranks(cluster_, GetParam());
-  ranks.Start([&](int rank) {
-    const ncclComm_t world = ranks.Join(rank);
-    EXPECT_EQ(CountRanks(world), 3);
+  Start(&ranks, [&](int rank, ncclComm_t world) {
     if (rank == 1) {
       // Once the others have heard of the end of the first operation.
       std::this_thread::sleep_for(milliseconds(300));
@@ -195,7 +172,6 @@ TEST_P(HangTest, ADeadRankIsNamed) {
     EXPECT_MENTIONS(world, "rank 1");
     AwaitRelease(ranks);
     EXPECT_NCCL(ncclCommAbort(world));
-    return 0;
   });
   EXPECT_SAYS(0, "does not get on: dead (ended) by rank 1 of");
   EXPECT_SAYS(1, "does not get on: dead (ended) by rank 1 of");
@@ -215,38 +191,19 @@ TEST_P(HangTest, RanksThatAskForOtherThingsAreNamed) {
   for (const Asked& asked :
        {Asked{9, ncclFloat, ncclSum}, Asked{8, ncclInt, ncclSum}, Asked{8, ncclFloat, ncclMax}}) {
     SetUp();
-    HostedRanks ranks(cluster_, GetParam());
-    ranks.Start([&](int rank) {
-      const ncclComm_t world = ranks.Join(rank);
-      EXPECT_EQ(CountRanks(world), 3);
-      // errors_test and hosts_failures_test check what the ranks are told.
+    RunMismatch([&](int rank, ncclComm_t world) {
       static_cast<void>(rank == 1 ? AllReduce(world, asked.count, asked.type, asked.op)
                                   : AllReduce(world, 8));
-      AwaitRelease(ranks);
-      EXPECT_NCCL(ncclCommAbort(world));
-      return 0;
     });
-    ExpectMismatchByRank1();
-    Release(ranks);
-    ExpectAllEndWell(&ranks);
   }
 }
 
 TEST_P(HangTest, ARankThatAsksForAnotherRootIsNamed) {
-  HostedRanks ranks(cluster_, GetParam());
-  ranks.Start([&](int rank) {
-    const ncclComm_t world = ranks.Join(rank);
-    EXPECT_EQ(CountRanks(world), 3);
+  RunMismatch([](int rank, ncclComm_t world) {
     int value = rank;
     static_cast<void>(
         ncclReduce(&value, &value, 1, ncclInt, ncclSum, rank == 1 ? 1 : 0, world, nullptr));
-    AwaitRelease(ranks);
-    EXPECT_NCCL(ncclCommAbort(world));
-    return 0;
   });
-  ExpectMismatchByRank1();
-  Release(ranks);
-  ExpectAllEndWell(&ranks);
 }
 
 // It has posted the operation, and stops while its data is copied. Where the ranks themselves carry
@@ -256,10 +213,9 @@ TEST(HangWhileFilling, ARankThatStopsWhileItFillsIsNamed) {
   if (!LatePages(size_t{1} << 20).valid())
     GTEST_SKIP() << "the kernel gives no userfaultfd to this user";
   for (const std::vector<int>& hosts : {std::vector<int>{0, 0, 0}, std::vector<int>{0, 1, 1}}) {
-    TestCluster cluster(
-        hosts.back() + 1,
-        fmt::format("[ranks]\nlate_after_seconds = {}\n{}", kLateAfterSeconds, kAllByDaemon), "",
-        "", true);
+    TestCluster cluster(hosts.back() + 1,
+                        fmt::format("[ranks]\nlate_after_seconds = 1\n{}", kAllByDaemon), "", "",
+                        true);
     HostedRanks ranks(&cluster, hosts);
     ranks.Start([&](int rank) {
       const ncclComm_t world = ranks.Join(rank);
@@ -315,9 +271,7 @@ TEST_P(HangTest, ASenderThatStopsIsNamed) {
 // Rank 0 waits for rank 1, which waits in another communicator for rank 2, which is stopped.
 TEST_P(HangTest, ACauseIsFollowedToItsRoot) {
   HostedRanks ranks(cluster_, GetParam());
-  ranks.Start([&](int rank) {
-    const ncclComm_t world = ranks.Join(rank);
-    EXPECT_EQ(CountRanks(world), 3);
+  Start(&ranks, [&](int rank, ncclComm_t world) {
     ncclComm_t first = nullptr;
     ncclComm_t last = nullptr;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -341,7 +295,6 @@ TEST_P(HangTest, ACauseIsFollowedToItsRoot) {
         EXPECT_NCCL(ncclCommDestroy(one));
       }
     }
-    return 0;
   });
   EXPECT_SAYS(0, "'first': AllReduce #0 does not get on: not_called (stopped) by rank 1 of 'last'");
   EXPECT_SAYS(1, "'last': AllReduce #0 does not get on: not_called (stopped) by rank 1 of 'last'");
@@ -352,9 +305,7 @@ TEST_P(HangTest, ACauseIsFollowedToItsRoot) {
 // A rank that waits for its stream is told who is late while it waits, not only afterwards.
 TEST_P(HangTest, ARankThatWaitsForItsStreamIsToldWhoIsLate) {
   HostedRanks ranks(cluster_, GetParam());
-  ranks.Start([&](int rank) {
-    const ncclComm_t world = ranks.Join(rank);
-    EXPECT_EQ(CountRanks(world), 3);
+  Start(&ranks, [&](int rank, ncclComm_t world) {
     const Stream stream;
     void* data = nullptr;
     EXPECT_NCCL(ncclMemAlloc(&data, 4096));
@@ -376,7 +327,6 @@ TEST_P(HangTest, ARankThatWaitsForItsStreamIsToldWhoIsLate) {
     waits.join();
     EXPECT_NCCL(ncclMemFree(data));
     EXPECT_NCCL(ncclCommDestroy(world));
-    return 0;
   });
   ExpectAllEndWell(&ranks);
 }
@@ -384,9 +334,7 @@ TEST_P(HangTest, ARankThatWaitsForItsStreamIsToldWhoIsLate) {
 // Hundreds of operations are posted ahead of a rank that takes its time.
 TEST_P(HangTest, OperationsThatAreQueuedAreNoFault) {
   HostedRanks ranks(cluster_, GetParam());
-  ranks.Start([&](int rank) {
-    const ncclComm_t world = ranks.Join(rank);
-    EXPECT_EQ(CountRanks(world), 3);
+  Start(&ranks, [&](int rank, ncclComm_t world) {
     constexpr int kQueued = 300;
     const Stream stream;
     void* data = nullptr;
@@ -401,7 +349,6 @@ TEST_P(HangTest, OperationsThatAreQueuedAreNoFault) {
     EXPECT_NCCL(hzStreamSynchronize(stream));
     EXPECT_NCCL(ncclMemFree(data));
     EXPECT_NCCL(ncclCommDestroy(world));
-    return 0;
   });
   ExpectAllEndWell(&ranks);
   for (int rank = 0; rank < 3; ++rank) {
@@ -410,18 +357,15 @@ TEST_P(HangTest, OperationsThatAreQueuedAreNoFault) {
 }
 
 TEST_P(HangTest, ADaemonThatDoesNotAnswerIsNamed) {
-  if (GetParam()[0] == GetParam()[2]) GTEST_SKIP() << "there is one daemon";
+  if (OneHost()) GTEST_SKIP() << "there is one daemon";
   for (const int stopped : {2, 0}) {  // 0: the home
     const pid_t daemon = cluster_->daemon(stopped).pid();
     HostedRanks ranks(cluster_, GetParam());
-    ranks.Start([&](int rank) {
-      const ncclComm_t world = ranks.Join(rank);
-      EXPECT_EQ(CountRanks(world), 3);
+    Start(&ranks, [&](int, ncclComm_t world) {
       EXPECT_EQ(CountRanks(world), 3);
       AwaitRelease(ranks);
       EXPECT_EQ(AllReduce(world, 8), ncclSuccess) << ncclGetLastError(world);
       EXPECT_NCCL(ncclCommDestroy(world));
-      return 0;
     });
     std::this_thread::sleep_for(milliseconds(1000));
     kill(daemon, SIGSTOP);

@@ -26,6 +26,7 @@
 #include "tests/integration/command_line.h"
 #include "tests/support/hosts_case.h"
 #include "tests/support/text_checks.h"
+#include "tests/support/three_ranks_case.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -34,29 +35,12 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr double kLateAfterSeconds = 1;
 /// Time within which a verdict has certainly come.
 constexpr double kPatience = kSanitized ? 60 : 15;
 
-/// Where ranks 0, 1 and 2 are.
-class StuckTest : public ::testing::TestWithParam<std::vector<int>> {
+class StuckTest : public ThreeRanksTest {
  protected:
-  static void SetUpTestSuite() {
-    // A daemon that is stopped for a while is not lost.
-    cluster_ =
-        new TestCluster(3, fmt::format("[ranks]\nlate_after_seconds = {}\n", kLateAfterSeconds),
-                        "dead_after_seconds = 8\n");
-  }
-  static void TearDownTestSuite() {
-    delete cluster_;
-    cluster_ = nullptr;
-  }
-
   static std::set<int> Hosts() { return {GetParam().begin(), GetParam().end()}; }
-  static bool OneHost() { return Hosts().size() == 1; }
-  /// The name of the ranks' second collective. On one host the first one goes inline, and the
-  /// daemon does not count it.
-  static std::string Second() { return OneHost() ? "AllReduce #0" : "AllReduce #1"; }
   static std::string SocketOf(int host) { return cluster_->daemon(host).socket_path(); }
   /// The name of this test's job, which no other test has.
   static std::string JobName() {
@@ -101,7 +85,7 @@ class StuckTest : public ::testing::TestWithParam<std::vector<int>> {
   /// Returns the verdict at a host as soon as it is of this class; what there is, if none comes.
   static json AwaitVerdict(int host, const std::string& hang) {
     json last;
-    const bool came = Eventually([&] {
+    const bool came = Eventually(kPatience, [&] {
       last = Verdicts(host);
       return last.size() == 1 && last.at(0).at("class") == hang;
     });
@@ -110,11 +94,12 @@ class StuckTest : public ::testing::TestWithParam<std::vector<int>> {
   }
   static std::vector<json> AwaitEvents(int host, const std::string& type, size_t count) {
     std::vector<json> events;
-    EXPECT_TRUE(Eventually([&] {
-      events = Events(host, type);
-      return events.size() >= count;
-    })) << "host "
-        << host << ": " << json(events).dump(1);
+    EXPECT_TRUE(Eventually(kPatience,
+                           [&] {
+                             events = Events(host, type);
+                             return events.size() >= count;
+                           }))
+        << "host " << host << ": " << json(events).dump(1);
     EXPECT_EQ(events.size(), count) << json(events).dump(1);
     return events;
   }
@@ -126,34 +111,14 @@ class StuckTest : public ::testing::TestWithParam<std::vector<int>> {
                 events.front().at("sequence").get<std::string>());
     }
   }
-  static bool Eventually(const std::function<bool()>& holds) {
-    for (const auto start = steady_clock::now(); SecondsSince(start) < kPatience;) {
-      if (holds()) return true;
-      std::this_thread::sleep_for(milliseconds(100));
-    }
-    return false;
-  }
-  static void ExpectStopped(pid_t process) {
-    int status = 0;
-    EXPECT_EQ(waitpid(process, &status, WUNTRACED), process);
-    EXPECT_TRUE(WIFSTOPPED(status));
-  }
   void SetUp() override { test_process_ = getpid(); }
 
-  /// Starts three ranks, which join, do a collective, and then `body`.
+  /// Starts three ranks of this test's job.
   static void Start(HostedRanks* ranks,
                     const std::function<void(int rank, ncclComm_t world)>& body) {
-    const std::string name = JobName();
-    ranks->Start([&, name](int rank) {
-      setenv("HARMONAIZE_JOB", name.c_str(), 1);
-      const ncclComm_t world = ranks->Join(rank);
-      EXPECT_EQ(CountRanks(world), 3);
-      body(rank, world);
-      return 0;
-    });
+    ThreeRanksTest::Start(ranks, body, JobName());
   }
 
-  inline static TestCluster* cluster_ = nullptr;
   inline static pid_t test_process_ = 0;
 };
 
@@ -162,8 +127,7 @@ Ended RunPython(std::vector<std::string> words) {
   return EndOf(Launched(std::move(words), "/usr/bin/python3", &environment));
 }
 
-INSTANTIATE_TEST_SUITE_P(OneHost, StuckTest, ::testing::Values(std::vector<int>{0, 0, 0}));
-INSTANTIATE_TEST_SUITE_P(ThreeHosts, StuckTest, ::testing::Values(std::vector<int>{0, 1, 2}));
+INSTANTIATE_THREE_RANKS(StuckTest);
 
 TEST_P(StuckTest, AStoppedRankIsToldByEventHttpAndCommandAtEachHost) {
   HostedRanks ranks(cluster_, GetParam());
@@ -171,7 +135,7 @@ TEST_P(StuckTest, AStoppedRankIsToldByEventHttpAndCommandAtEachHost) {
     if (rank == 1) raise(SIGSTOP);
     EXPECT_EQ(AllReduce(world, 8), ncclSuccess);
     // A host without ranks of the job hears of it no more.
-    ranks.ShareId(1, false);
+    AwaitRelease(ranks);
     EXPECT_NCCL(ncclCommDestroy(world));
   });
   ExpectStopped(ranks.process(1));
@@ -232,11 +196,11 @@ TEST_P(StuckTest, AStoppedRankIsToldByEventHttpAndCommandAtEachHost) {
     ASSERT_EQ(recovered.size(), 1u);
     EXPECT_EQ(recovered[0].at("data").at("ranks"), json::array({1}));
     EXPECT_GE(recovered[0].at("data").at("for_seconds").get<double>(), 0.9);
-    EXPECT_TRUE(Eventually([&] {
+    EXPECT_TRUE(Eventually(kPatience, [&] {
       return RunCommand({"status", "--stuck"}, SocketOf(host)).output == "nothing hangs\n";
     }));
   }
-  ranks.PublishId(1, {});
+  Release(ranks);
   ExpectAllEndWell(&ranks);
   for (const int host : Hosts()) {
     EXPECT_EQ(Events(host, "rank.late").size(), 1u);
@@ -379,7 +343,7 @@ TEST_P(StuckTest, AKilledRankIsToldAsLostAndNotAsLate) {
       raise(SIGKILL);
     }
     EXPECT_EQ(AllReduce(world, 8), ncclRemoteError);
-    ranks.ShareId(1, false);
+    AwaitRelease(ranks);
     EXPECT_NCCL(ncclCommAbort(world));
   });
   for (const int host : {GetParam()[0], GetParam()[2]}) {
@@ -392,7 +356,7 @@ TEST_P(StuckTest, AKilledRankIsToldAsLostAndNotAsLate) {
         << shown.output;
     ExpectNoneLateAfter(host, AwaitEvents(host, "rank.lost", 1));
   }
-  ranks.PublishId(1, {});
+  Release(ranks);
   const std::vector<int> statuses = ranks.Wait();
   EXPECT_EQ(statuses[0], 0);
   EXPECT_EQ(statuses[2], 0);
@@ -403,7 +367,7 @@ TEST_P(StuckTest, RanksThatDisagreeAreShownWithWhatTheyAskedFor) {
   HostedRanks ranks(cluster_, GetParam());
   Start(&ranks, [&](int rank, ncclComm_t world) {
     EXPECT_EQ(AllReduce(world, rank == 1 ? 9 : 8), ncclInvalidUsage);
-    ranks.ShareId(1, false);
+    AwaitRelease(ranks);
     EXPECT_NCCL(ncclCommAbort(world));
   });
   for (const int host : Hosts()) {
@@ -412,7 +376,7 @@ TEST_P(StuckTest, RanksThatDisagreeAreShownWithWhatTheyAskedFor) {
     ExpectHolds(verdict.at("text").get<std::string>(), "9 x float32");
     ExpectNoneLateAfter(host, AwaitEvents(host, "mismatch.detected", 1));
   }
-  ranks.PublishId(1, {});
+  Release(ranks);
   ExpectAllEndWell(&ranks);
 }
 
@@ -443,7 +407,7 @@ TEST_P(StuckTest, ACauseInAnotherCommunicatorIsNamed) {
   ExpectStopped(ranks.process(2));
   const int host_of_first = GetParam()[0];
   json first;
-  EXPECT_TRUE(Eventually([&] {
+  EXPECT_TRUE(Eventually(kPatience, [&] {
     for (const json& verdict : Verdicts(host_of_first)) {
       if (verdict.at("communicator_name") != "first") continue;
       first = verdict;
@@ -457,7 +421,7 @@ TEST_P(StuckTest, ACauseInAnotherCommunicatorIsNamed) {
   EXPECT_EQ(LinesLike(shown.output, JobName() + " +first +AllReduce #0 +1 of last +.*"), 1)
       << shown.output;
   bool told = false;
-  EXPECT_TRUE(Eventually([&] {
+  EXPECT_TRUE(Eventually(kPatience, [&] {
     for (const json& event : Events(host_of_first, "rank.late")) {
       const json& data = event.at("data");
       if (data.at("communicator") != "first" || !data.contains("root_communicator")) continue;
@@ -476,14 +440,14 @@ TEST_P(StuckTest, WhileTheHomeDoesNotAnswerEachOtherHostTellsItsOwnRanks) {
   HostedRanks ranks(cluster_, GetParam());
   Start(&ranks, [&](int, ncclComm_t world) {
     EXPECT_EQ(CountRanks(world), 3);
-    ranks.ShareId(1, false);
+    AwaitRelease(ranks);
     EXPECT_EQ(AllReduce(world, 8), ncclSuccess) << ncclGetLastError(world);
     EXPECT_NCCL(ncclCommDestroy(world));
   });
   std::this_thread::sleep_for(milliseconds(1000));
   kill(home, SIGSTOP);
   ExpectStopped(home);
-  ranks.PublishId(1, {});
+  Release(ranks);
   for (const int host : {1, 2}) {
     const json verdict = AwaitVerdict(host, "daemon_unreachable");
     ASSERT_FALSE(verdict.is_null());

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/command_line.h"
+#include "tests/integration/restarting_daemon.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/text_checks.h"
 
@@ -111,57 +112,34 @@ TEST(EventsCommand, TakesAJobByNameAndByTheBeginningOfItsId) {
 }
 
 TEST(EventsCommand, FollowsAcrossARestartOfTheDaemon) {
-  Result<TemporaryFolder> folder = TemporaryFolder::Make();
-  ASSERT_TRUE(folder.ok()) << folder.status().message();
-  PrivateDaemon::Options options;
-  options.program = HARMONAIZED_PROGRAM;
-  options.folder = folder->path();
-  sigemptyset(&options.signal_mask);
-  Result<PrivateDaemon> daemon = PrivateDaemon::Start(options);
-  ASSERT_TRUE(daemon.ok()) << daemon.status().message();
-  const std::string socket = daemon->socket_path();
-  setenv("HARMONAIZE_SOCKET", socket.c_str(), 1);
-  const Environment environment = EnvironmentFor(socket);
+  RestartingDaemon daemon;
+  const Environment environment = EnvironmentFor(daemon.socket());
   ASSERT_TRUE(MakeEvents("before", 2));
   Launched follower(
       {"events", "--follow", "--from", "start", "--types", "mismatch.*", "--json", "--limit", "4"},
       HARMONAIZE_PROGRAM, &environment);
   ASSERT_TRUE(follower.ReadUntil("\"#1\"")) << follower.error();
-  EXPECT_TRUE(daemon->Stop(std::chrono::seconds(20)).ok());
-  daemon = PrivateDaemon::Start(options);
-  ASSERT_TRUE(daemon.ok()) << daemon.status().message();
+  daemon.Restart();
   ASSERT_TRUE(MakeEvents("after", 2));
   EXPECT_EQ(follower.Wait(), 0) << follower.error();
   EXPECT_EQ(OperationsIn(follower.output()), (Names{"#0", "#1", "#0", "#1"}));
   EXPECT_EQ(follower.error(),
             "harmonaize: the daemon has gone; waiting for it\nharmonaize: the daemon is back\n");
-  EXPECT_TRUE(daemon->Stop(std::chrono::seconds(20)).ok());
 }
 
 TEST(EventsCommand, MissesNothingOfARestartBeforeTheFirstEvent) {
-  Result<TemporaryFolder> folder = TemporaryFolder::Make();
-  ASSERT_TRUE(folder.ok()) << folder.status().message();
-  PrivateDaemon::Options options;
-  options.program = HARMONAIZED_PROGRAM;
-  options.folder = folder->path();
-  sigemptyset(&options.signal_mask);
-  Result<PrivateDaemon> daemon = PrivateDaemon::Start(options);
-  ASSERT_TRUE(daemon.ok()) << daemon.status().message();
-  setenv("HARMONAIZE_SOCKET", daemon->socket_path().c_str(), 1);
-  const Environment environment = EnvironmentFor(daemon->socket_path());
+  RestartingDaemon daemon;
+  const Environment environment = EnvironmentFor(daemon.socket());
   ASSERT_TRUE(MakeEvents("before", 1));
   Launched follower({"events", "--follow", "--types", "mismatch.*", "--json", "--limit", "2"},
                     HARMONAIZE_PROGRAM, &environment);
   // The follower says nothing until an event comes; it is there long before this has passed.
   std::this_thread::sleep_for(std::chrono::seconds(1));
-  EXPECT_TRUE(daemon->Stop(std::chrono::seconds(20)).ok());
-  daemon = PrivateDaemon::Start(options);
-  ASSERT_TRUE(daemon.ok()) << daemon.status().message();
+  daemon.Restart();
   // The follower waits for the daemon in steps, so these come before it is back.
   ASSERT_TRUE(MakeEvents("while it was away", 2));
   EXPECT_EQ(follower.Wait(), 0) << follower.error();
   EXPECT_EQ(OperationsIn(follower.output()), (Names{"#0", "#1"}));
-  EXPECT_TRUE(daemon->Stop(std::chrono::seconds(20)).ok());
 }
 
 TEST(EventsCommand, GoesOnUntilItIsInterrupted) {

@@ -17,6 +17,7 @@
 #include "src/ipc/daemon_search.h"
 #include "src/ipc/http_client.h"
 #include "tests/integration/command_line.h"
+#include "tests/integration/restarting_daemon.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/shared_by_processes.h"
 #include "tests/support/text_checks.h"
@@ -25,48 +26,6 @@ namespace harmonaize::testing {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::chrono::seconds kGrace(20);
-
-/// A daemon that may be ended and begun again with the same state.
-class Lives {
- public:
-  Lives() {
-    Result<TemporaryFolder> folder = TemporaryFolder::Make();
-    EXPECT_TRUE(folder.ok()) << folder.status().message();
-    folder_ = std::move(*folder);
-    options_.program = HARMONAIZED_PROGRAM;
-    options_.folder = folder_.path();
-    options_.log_level = "error";
-    sigemptyset(&options_.signal_mask);
-    Begin();
-    setenv("HARMONAIZE_SOCKET", socket().c_str(), 1);
-  }
-  ~Lives() { EXPECT_TRUE(daemon_.Stop(kGrace).ok()); }
-
-  void Begin() {
-    Result<PrivateDaemon> daemon = PrivateDaemon::Start(options_);
-    ASSERT_TRUE(daemon.ok()) << daemon.status().message();
-    daemon_ = std::move(*daemon);
-  }
-  /// Ends it as a crash would, and begins the next one.
-  void Crash() {
-    kill(daemon_.process().pid(), SIGKILL);
-    static_cast<void>(daemon_.Stop(kGrace));
-    Begin();
-  }
-  void Restart() {
-    EXPECT_TRUE(daemon_.Stop(kGrace).ok());
-    Begin();
-  }
-  std::string socket() const { return folder_.path() + "/harmonaized.sock"; }
-  pid_t pid() { return daemon_.process().pid(); }
-
- private:
-  TemporaryFolder folder_;
-  PrivateDaemon::Options options_;
-  PrivateDaemon daemon_;
-};
 
 Ended Ask(std::vector<std::string> words) {
   return RunCommand(std::move(words), getenv("HARMONAIZE_SOCKET"));
@@ -149,7 +108,7 @@ bool WithRanks(const std::string& job, const std::function<void(ncclComm_t, int)
 }
 
 TEST(MaintenanceCommand, KeepsAnAnnouncementOverACrashAndItsFieldsOverAChange) {
-  Lives daemon;
+  RestartingDaemon daemon;
   const std::string id = Announce({"--in", "2h", "--for", "10min", "--text", "disks"});
   EXPECT_TRUE(id.starts_with("operator-")) << id;
   const json before = Announced(id);
@@ -226,7 +185,7 @@ TEST(EventsCommand, AcknowledgesAndAsksForMoreTime) {
 }
 
 TEST(PromisesCommand, KeepsAnswersOverACrash) {
-  Lives daemon;
+  RestartingDaemon daemon;
   ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
     if (rank != 0) return;
     Announce({"--id", "m1", "--in", "1h"});
@@ -244,7 +203,7 @@ TEST(PromisesCommand, KeepsAnswersOverACrash) {
 }
 
 TEST(DrainCommand, RefusesNewProgramsAndLetsOthersGoOn) {
-  Lives daemon;
+  RestartingDaemon daemon;
   EXPECT_EQ(Readiness(), std::pair(200, std::string("ok\n")));
   EXPECT_EQ(Output({"drain", "--show"}), "the daemon serves: it does not drain\n");
   ASSERT_TRUE(WithRanks("train", [&](ncclComm_t communicator, int rank) {
@@ -286,7 +245,7 @@ TEST(DrainCommand, RefusesNewProgramsAndLetsOthersGoOn) {
 }
 
 TEST(DrainCommand, RestartsTheDaemonOnceTheJobsHaveEnded) {
-  Lives daemon;
+  RestartingDaemon daemon;
   const pid_t pid = daemon.pid();
   const json before = Document({"drain", "--show"});
   const Environment environment = EnvironmentFor(daemon.socket());
@@ -319,7 +278,7 @@ TEST(DrainCommand, RestartsTheDaemonOnceTheJobsHaveEnded) {
 }
 
 TEST(DrainCommand, RestartsAtTheDeadlineWhoeverIsLeft) {
-  Lives daemon;
+  RestartingDaemon daemon;
   const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
     ncclComm_t communicator;
     if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
@@ -340,7 +299,7 @@ TEST(DrainCommand, RestartsAtTheDeadlineWhoeverIsLeft) {
 }
 
 TEST(DrainCommand, ACrashOfADaemonThatIsToRestartIsARestart) {
-  Lives daemon;
+  RestartingDaemon daemon;
   const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
     ncclComm_t communicator;
     if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;

@@ -13,9 +13,9 @@ waits for what has to come. Exit status 77: the laboratory cannot be used here.
 import os
 import pathlib
 import sys
-import tempfile
 
-from live_laboratory import Laboratory, PATIENCE_SECONDS, eventually, lines_of, others_can_run
+from live_laboratory import (PATIENCE_SECONDS, eventually, laboratory_of, lines_of,
+                             others_can_run)
 
 JOB_SECONDS = 4 * PATIENCE_SECONDS
 # The controller's host has no ranks. Root's job has eight times the weight of the other one.
@@ -128,20 +128,15 @@ def main():
         print(f"other users cannot run {programs / 'timeline_perf'}, or setpriv is missing")
         return 77
     # The second ones pause for less than a burst takes, so that one of them always has to wait.
-    return try_it(programs, ("-b", "512K"), TWO_TENANTS, share) or \
-        try_it(programs, ("-b", "512K", "-c", "0.03"), TWO_TENANTS, take_turns) or \
-        try_it(programs, ("-b", "512K", "-c", "0.03", "-g", "2"), ONE_TENANT, groups_take_turns)
+    try_it(programs, ("-b", "512K"), TWO_TENANTS, share)
+    try_it(programs, ("-b", "512K", "-c", "0.03"), TWO_TENANTS, take_turns)
+    try_it(programs, ("-b", "512K", "-c", "0.03", "-g", "2"), ONE_TENANT, groups_take_turns)
+    return 0
 
 
 def try_it(programs, words, placement, controlled):
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:
-        folder = pathlib.Path(name)
-        folder.chmod(0o755)
-        laboratory = Laboratory(programs, folder, FABRIC)
-        up = laboratory.up()
-        if up.returncode != 0:
-            print(up.stdout)
-            return 1
+    with laboratory_of(programs, FABRIC, shared=True) as laboratory:
+        folder = laboratory.folder
         outputs = [folder / f"job{number}" for number in range(len(placement))]
         (folder / "provider.toml").write_text(CONFIGURATION)
         try:
@@ -152,9 +147,6 @@ def try_it(programs, words, placement, controlled):
             for output in outputs:
                 print(output.read_text()[-2000:] if output.exists() else "")
             raise
-        finally:
-            laboratory.down()
-    return 0
 
 
 if __name__ == "__main__":

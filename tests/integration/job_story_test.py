@@ -11,19 +11,17 @@ status 77: the laboratory cannot be used here.
 """
 
 import json
-import os
 import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 from live_browser import Browser, find_browser
 from live_daemons import UnixConnection, ask
 from live_job import FLOAT32, Ranks
-from live_laboratory import Laboratory
+from live_laboratory import laboratory_of
 
 RANKS = 4
 NAME = "a story"
@@ -39,13 +37,13 @@ PATIENCE_SECONDS = 60
 
 
 class Story:
-    def __init__(self, laboratory, folder):
+    def __init__(self, laboratory):
         self.laboratory = laboratory
-        self.folder = folder
-        self.hosts = folder / "state" / laboratory.name / "hosts"
-        self.release = folder / "release"
-        self.heard_by_rank = folder / "heard-by-rank"
-        self.heard_by_command = folder / "heard-by-command"
+        self.folder = laboratory.folder
+        self.hosts = self.folder / "state" / laboratory.name / "hosts"
+        self.release = self.folder / "release"
+        self.heard_by_rank = self.folder / "heard-by-rank"
+        self.heard_by_command = self.folder / "heard-by-command"
         self.ranks = None
         self.command = None
         self.before = {}  # lines that a subscriber had heard before the last cause
@@ -189,16 +187,10 @@ class Story:
 
 def main():
     programs = pathlib.Path(sys.argv[1]).resolve()
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        laboratory = Laboratory(programs, folder)
-        up = laboratory.up()
-        if up.returncode != 0:
-            print(up.stdout)
-            sys.exit(77 if os.geteuid() != 0 else 1)
-        story = Story(laboratory, folder)
+    with laboratory_of(programs) as laboratory:
+        story = Story(laboratory)
         try:
-            config = folder / "daemons.toml"
+            config = laboratory.folder / "daemons.toml"
             config.write_text(CONFIG)
             laboratory.serve("--daemon-config", str(config))
             story.begin(programs.parent / "lib" / "libnccl.so.2")
@@ -210,7 +202,6 @@ def main():
                 story.is_shown(program)
         finally:
             ended = story.end()
-            laboratory.down()
         assert ended and story.ranks.statuses == [0] * RANKS, story.ranks.said
         assert all(int(turns) > 0 for turns in story.ranks.said), story.ranks.said
 

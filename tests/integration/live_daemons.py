@@ -1,6 +1,7 @@
 """Daemons on the loopback device that take each other for daemons of other hosts, with HTTP at their
 Unix sockets and over TCP, and a job whose ranks are spread over them."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -11,6 +12,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import time
 
 PATIENCE_SECONDS = 60
@@ -144,6 +146,24 @@ class Daemon:
         if made.status != 201:
             raise AssertionError(f"no token: {made.text}")
         return made.json()["token"]
+
+
+@contextlib.contextmanager
+def two_daemons(programs, certificate_in=None):
+    """Two daemons of a cluster, in a folder that other users may enter. `certificate_in` makes a certificate
+    in the folder, and returns its files, where they serve TLS. Yields the folder and the daemons."""
+    with tempfile.TemporaryDirectory(prefix="harmonaize-") as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)
+        certificate = certificate_in(folder) if certificate_in else None
+        daemons = []
+        try:
+            for number in range(2):
+                daemons.append(Daemon(programs, folder, number, certificate))
+            yield folder, daemons
+        finally:
+            for daemon in daemons:
+                daemon.stop()
 
 
 def run_job(programs, daemons, ranks, *words):

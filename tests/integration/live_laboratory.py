@@ -1,12 +1,15 @@
 """A laboratory of two racks whose links are so slow that it is they that hold jobs up, and not the
 machine, under sanitizers too; with jobs that check every result, and what disturbs them."""
 
+import contextlib
 import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import time
 
 PATIENCE_SECONDS = 60
@@ -117,6 +120,26 @@ class Laboratory:
         """Waits until they are, while these jobs run."""
         eventually("all links are well again", lambda: self.slow_links() == set(), jobs,
                    seen=lambda: f"slow are {sorted(self.slow_links())}")
+
+
+@contextlib.contextmanager
+def laboratory_of(programs, fabric=FABRIC, shared=False):
+    """A laboratory in a folder of its own, which is `shared` where jobs of other users enter it. Where it
+    does not come up, the program ends: with status 77 for one who is not root."""
+    with tempfile.TemporaryDirectory(dir="/tmp" if shared else None) as name:
+        folder = pathlib.Path(name)
+        if shared:
+            folder.chmod(0o755)
+        laboratory = Laboratory(pathlib.Path(programs).absolute(), folder, fabric)
+        up = laboratory.up()
+        if up.returncode != 0:
+            print(up.stdout)
+            laboratory.run("down", "--name", laboratory.name, check=False)
+            sys.exit(77 if os.geteuid() != 0 else 1)
+        try:
+            yield laboratory
+        finally:
+            laboratory.down()
 
 
 def eventually(what, condition, jobs, seen=None):

@@ -8,12 +8,9 @@ PROGRAMS is the folder of fabric, harmonaize and timeline_perf. Nothing is timed
 waits for what has to come. Exit status 77: the laboratory cannot be used here.
 """
 
-import os
-import pathlib
 import sys
-import tempfile
 
-from live_laboratory import Laboratory, PATIENCE_SECONDS, eventually, lines_of
+from live_laboratory import PATIENCE_SECONDS, eventually, laboratory_of, lines_of
 
 JOB_SECONDS = 4 * PATIENCE_SECONDS
 
@@ -61,18 +58,8 @@ def disturb_and_watch(laboratory, output):
 
 
 def main():
-    programs = pathlib.Path(sys.argv[1])
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        laboratory = Laboratory(programs, folder)
-        up = laboratory.up()
-        if up.returncode != 0:
-            print(up.stdout)
-            sys.exit(77 if os.geteuid() != 0 else 1)
-        try:
-            check(laboratory, folder)
-        finally:
-            laboratory.down()
+    with laboratory_of(sys.argv[1]) as laboratory:
+        check(laboratory, laboratory.folder)
 
 
 if __name__ == "__main__":

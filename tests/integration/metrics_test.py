@@ -10,10 +10,9 @@ PROGRAMS is the folder of harmonaized and all_reduce_perf.
 import os
 import pathlib
 import sys
-import tempfile
 
-from live_daemons import (Daemon, UnixConnection, ask, eventually, run_job,
-                          samples_in)
+from live_daemons import (UnixConnection, ask, eventually, run_job,
+                          samples_in, two_daemons)
 
 OTHER_USER = 1001
 # What other routes there are, as far as a caller that may read metrics could try them.
@@ -162,20 +161,13 @@ def usage_outlives_the_daemon(programs, daemons):
 
 def main():
     programs = pathlib.Path(sys.argv[1])
-    with tempfile.TemporaryDirectory(prefix="harmonaize-metrics-") as folder:
-        daemons = []
-        try:
-            for number in range(2):
-                daemons.append(Daemon(programs, pathlib.Path(folder), number))
-            only_those_who_may(daemons[0])
-            the_job_is_counted(programs, daemons)
-            subscribers_are_counted(daemons[0])
-            refusals_are_counted(daemons[0])
-            others_see_nothing(daemons[0])
-            usage_outlives_the_daemon(programs, daemons)
-        finally:
-            for daemon in daemons:
-                daemon.stop()
+    with two_daemons(programs) as (_, daemons):
+        only_those_who_may(daemons[0])
+        the_job_is_counted(programs, daemons)
+        subscribers_are_counted(daemons[0])
+        refusals_are_counted(daemons[0])
+        others_see_nothing(daemons[0])
+        usage_outlives_the_daemon(programs, daemons)
     return 0
 
 

@@ -18,11 +18,10 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import termios
 
 from live_browser import Browser, find_browser
-from live_daemons import Daemon, UnixConnection, ask, eventually, free_port
+from live_daemons import UnixConnection, ask, eventually, free_port, two_daemons
 from live_laboratory import others_can_run
 
 MOST_PAGE_BYTES = 100 * 1024
@@ -506,13 +505,8 @@ def main():
     if with_browser and program is None:
         print("skipped: no Chromium is installed")
         return SKIPPED
-    with tempfile.TemporaryDirectory(prefix="harmonaize-page-") as folder:
-        folder = pathlib.Path(folder)
-        folder.chmod(0o755)
-        daemons = []
+    with two_daemons(programs) as (folder, daemons):
         try:
-            for number in range(2):
-                daemons.append(Daemon(programs, folder, number))
             if with_browser:
                 in_a_browser(program, programs, folder, daemons)
             else:
@@ -526,8 +520,6 @@ def main():
             for process in Dashboard.running:
                 process.kill()
                 process.wait()
-            for daemon in daemons:
-                daemon.stop()
     return 0
 
 

@@ -16,11 +16,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import urllib.parse
 
-from live_daemons import (Daemon, PATIENCE_SECONDS, ask, eventually, families_in, free_port,
-                          run_job)
+from live_daemons import (PATIENCE_SECONDS, ask, eventually, families_in, free_port,
+                          run_job, two_daemons)
 
 NEEDED = ["prometheus", "promtool", "openssl"]
 METRIC = re.compile(r"\bharmonaize_[a-z0-9_]+")
@@ -177,20 +176,15 @@ def main():
     programs, documents = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:
-        print(f"skipped: {', '.join(missing)} is not installed; "
-              "scripts/install-dependencies.sh --with-prometheus")
+        print(f"skipped: {', '.join(missing)} is not on the PATH; scripts/test-servers.sh")
         return 77
     run("promtool", "check", "rules", str(documents / "alerts.yml"))
     run("promtool", "test", "rules", str(documents / "alerts_test.yml"))
     dashboard = json.loads((documents / "grafana-dashboard.json").read_text())
     well_formed(dashboard)
-    with tempfile.TemporaryDirectory(prefix="harmonaize-prometheus-") as name:
-        folder = pathlib.Path(name)
-        daemons, prometheus = [], None
+    with two_daemons(programs, certificate_in) as (folder, daemons):
+        prometheus = None
         try:
-            certificate = certificate_in(folder)
-            for number in range(2):
-                daemons.append(Daemon(programs, folder, number, certificate))
             page = daemons[0].as_operator("GET", "/metrics").text
             check("error" not in run("promtool", "check", "metrics", said=page), "the page is good")
             names_exist(documents, families_in(page))
@@ -216,8 +210,6 @@ def main():
         finally:
             if prometheus is not None:
                 prometheus.stop()
-            for daemon in daemons:
-                daemon.stop()
     return 0
 
 

@@ -13,7 +13,6 @@ of operations in its queues, of which one rank computes for ten seconds now and 
 
 import argparse
 import fcntl
-import json
 import os
 import pathlib
 import random
@@ -21,12 +20,11 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 from live_daemons import UnixConnection, ask
 from live_job import Failed, INT32, MAX, Ranks
-from live_laboratory import Laboratory
+from live_laboratory import laboratory_of
 
 RANKS = 8
 HOSTS = 4
@@ -444,14 +442,8 @@ def main():
     if options.faults:
         kinds = (kinds * (options.faults // len(kinds) + 1))[:options.faults]
         draws.shuffle(kinds)
-    with tempfile.TemporaryDirectory(prefix="hz-faults-") as name:
-        folder = pathlib.Path(name)
-        laboratory = Laboratory(programs, folder)
-        up = laboratory.up()
-        if up.returncode != 0:
-            print(f"skipped: {up.stdout}")
-            laboratory.run("down", "--name", laboratory.name, check=False)
-            return 77
+    with laboratory_of(programs) as laboratory:
+        folder = laboratory.folder
         cluster = Cluster(laboratory, folder)
         try:
             cluster.serve()
@@ -462,7 +454,6 @@ def main():
             print(f"{len(faults) - wrong} of {len(faults)} right; seed {options.seed}")
         finally:
             cluster.stop()
-            laboratory.down()
     return 1 if wrong else 0
 
 

@@ -12,13 +12,12 @@ the laboratory cannot be used here.
 """
 
 import os
-import pathlib
 import random
 import sys
-import tempfile
 import time
 
-from live_laboratory import Laboratory, PATIENCE_SECONDS, eventually, lines_of, others_can_run
+from live_laboratory import (PATIENCE_SECONDS, eventually, laboratory_of, lines_of,
+                             others_can_run)
 
 JOBS = (("-b", "16K"), ("-b", "512K"), ("-b", "256K", "-k", "all_gather", "-c", "0.02"))
 SPINE_LINKS = [f"leaf{leaf}-spine{spine}" for leaf in (0, 1) for spine in (0, 1)]
@@ -116,14 +115,8 @@ def main():
     seconds = float(os.environ.get("HARMONAIZE_SOAK_SECONDS", "12"))
     seed = int(os.environ.get("HARMONAIZE_SOAK_SEED", "5"))
     controller = os.environ.get("HARMONAIZE_SOAK_CONTROLLER", "host0")
-    with tempfile.TemporaryDirectory(dir="/tmp") as name:
-        folder = pathlib.Path(name)
-        folder.chmod(0o755)
-        laboratory = Laboratory(pathlib.Path(sys.argv[1]), folder)
-        up = laboratory.up()
-        if up.returncode != 0:
-            print(up.stdout)
-            sys.exit(77 if os.geteuid() != 0 else 1)
+    with laboratory_of(sys.argv[1], shared=True) as laboratory:
+        folder = laboratory.folder
         outputs = [folder / f"job{number}" for number in range(len(JOBS))]
         try:
             laboratory.serve(*(["--controller", controller] if controller else []))
@@ -134,8 +127,6 @@ def main():
             for log in sorted(folder.glob("state/*/hosts/*/harmonaized.log")):
                 print(f"== {log.parent.name}\n{without_rates(log)[-5000:]}")
             raise
-        finally:
-            laboratory.down()
 
 
 if __name__ == "__main__":

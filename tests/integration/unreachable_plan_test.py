@@ -8,12 +8,9 @@ PROGRAMS is the folder of fabric, harmonaize and timeline_perf. Nothing is timed
 what has to come. Exit status 77: the laboratory cannot be used here.
 """
 
-import os
-import pathlib
 import sys
-import tempfile
 
-from live_laboratory import Laboratory, PATIENCE_SECONDS, eventually, lines_of
+from live_laboratory import PATIENCE_SECONDS, eventually, laboratory_of, lines_of
 
 # By the first plan hosts exchange messages with their neighbours alone.
 FABRIC = """
@@ -97,13 +94,8 @@ def watch(laboratory, output):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        laboratory = Laboratory(pathlib.Path(sys.argv[1]), folder, FABRIC)
-        up = laboratory.up()
-        if up.returncode != 0:
-            print(up.stdout)
-            sys.exit(77 if os.geteuid() != 0 else 1)
+    with laboratory_of(sys.argv[1], FABRIC) as laboratory:
+        folder = laboratory.folder
         (folder / "provider.toml").write_text(CONFIGURATION)
         try:
             laboratory.serve("--daemon-config", str(folder / "provider.toml"))
@@ -113,8 +105,6 @@ def main():
             print((folder / "job").read_text()[-2000:])
             print(changes(laboratory))
             raise
-        finally:
-            laboratory.down()
 
 
 if __name__ == "__main__":
