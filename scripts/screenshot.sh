@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes docs/images/status-page.png and status-page-dark.png: the status page of a laboratory of four hosts on which
-# a job of four ranks runs beside a smaller one. Needs root, Chromium and a release build with the benchmarks.
+# Makes docs/images/status-page.webp and status-page-dark.webp: the status page of a laboratory of four
+# hosts on which a job of four ranks runs beside a smaller one. Needs root, Chromium and a release build
+# with the benchmarks.
 #
 #     scripts/screenshot.sh [FOLDER]      FOLDER: where the pictures go; docs/images unless it is given
 set -euo pipefail

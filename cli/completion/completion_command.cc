@@ -28,7 +28,7 @@ constexpr char kCompletionFooter[] =
 when a shell starts, as below; in zsh, after compinit.
 
 The names of jobs, hosts and tokens come from the daemon, if it answers within a fifth of a second.
-The shell offers the id of a job whose name is no plain word.
+A job is offered by its id if its name has spaces or signs that the shell would understand.
 
 Exit status: 0; 2 for another shell.
 

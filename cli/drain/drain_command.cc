@@ -25,9 +25,9 @@ drained once no communicator is left, or the time of --within is over; without -
 as long as jobs take. /readyz answers 503 'draining' meanwhile. A drain lasts until --cancel, over
 restarts of the daemon; with --restart it ends with the restart.
 
-With --restart the daemon starts itself anew once it is drained, from the program file that is there
-then, so that this is how a new version comes into use. Programs without communicators connect to
-the new daemon when they need it. Communicators that are left when the time is over end with an error.
+With --restart the daemon restarts once it is drained. It runs the program file that is there then,
+so install a new version before. Programs without communicators connect to the new daemon when they
+need it. Communicators that are left when the time is over end with an error.
 
 With --wait, what is waited for is shown on standard error; Ctrl-C ends the waiting, not the drain.
 --show begins nothing. A drain that is begun again takes the new time, reason and wish to restart.

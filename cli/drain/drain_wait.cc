@@ -53,7 +53,7 @@ Result<Json> LookAtDrain(const DaemonHttp& daemon) {
 Result<DrainOutcome> AwaitNext(const std::string& instance, const std::string& socket,
                                Progress& progress) {
   const Clock::time_point end = Clock::now() + kBackWithin;
-  progress.Say("waiting for the daemon to start anew");
+  progress.Say("waiting for the daemon to restart");
   while (Clock::now() < end) {
     const Result<DaemonHttp> found = FindOperatorsHttp(socket);
     const Result<Json> drain = found.ok() ? LookAtDrain(*found) : found.status();

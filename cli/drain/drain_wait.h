@@ -7,7 +7,7 @@
 
 namespace harmonaize {
 
-/// What a wait for a drain has come to.
+/// The end of a wait for a drain.
 struct DrainOutcome {
   std::string text;       ///< For people, with a line break.
   bool all_left = false;  ///< Otherwise communicators were left at the deadline.

@@ -168,9 +168,10 @@ class Browser:
     def scheme(self, name):
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
 
-    def picture(self, path, height=None):
-        clip = {}
-        if height is not None:
-            width = self.value("document.documentElement.clientWidth")
-            clip = {"clip": {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}, "captureBeyondViewport": True}
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png", **clip)["data"]))
+    def picture(self, path, height):
+        """Writes what the page shows down to this height, as WebP."""
+        width = self.value("document.documentElement.clientWidth")
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        shot = self.call("Page.captureScreenshot", format="webp", quality=75, clip=clip,
+                         captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(shot["data"]))
