@@ -1,16 +1,13 @@
 #include "daemon/access/refused_connections.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <string>
 
+#include "daemon/runtime/close_elsewhere.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/ipc/messages.h"
@@ -30,19 +27,6 @@ constexpr uint64_t kEveryNanoseconds = 100'000'000;
 /// Waiting connections from which on they are closed earlier than that.
 constexpr size_t kMostWaiting = 1024;
 
-/// Keeps only these descriptors open, and waits to be killed. Runs in the closing process.
-[[noreturn]] void KeepOnly(const std::vector<ControlSocket>& sockets) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  unsigned next = 0;
-  for (const ControlSocket& socket : sockets) {
-    const auto kept = static_cast<unsigned>(socket.fd());
-    if (kept > next) close_range(next, kept - 1, 0);
-    next = kept + 1;
-  }
-  close_range(next, ~0u, 0);
-  while (true) pause();
-}
-
 }  // namespace
 
 RefusedConnections::~RefusedConnections() {
@@ -50,7 +34,7 @@ RefusedConnections::~RefusedConnections() {
 }
 
 void RefusedConnections::CloseAll() {
-  for (Told& told : told_) waiting_.push_back(std::move(told.socket));
+  for (Told& told : told_) waiting_.push_back(told.socket.TakeDescriptor());
   told_.clear();
   next_ns_ = 0;
   CloseWaiting();
@@ -81,7 +65,7 @@ void RefusedConnections::RefuseWith(ControlSocket socket, std::span<const std::b
   if (tells && socket.HasUnread()) {
     told_.push_back({std::move(socket), user});
   } else {
-    waiting_.push_back(std::move(socket));
+    waiting_.push_back(socket.TakeDescriptor());
   }
 }
 
@@ -91,7 +75,7 @@ void RefusedConnections::LetGoOfWhatWasRead() {
       ++i;
       continue;
     }
-    waiting_.push_back(std::move(told_[i].socket));
+    waiting_.push_back(told_[i].socket.TakeDescriptor());
     told_[i] = std::move(told_.back());
     told_.pop_back();
   }
@@ -103,10 +87,6 @@ int RefusedConnections::TimeoutMs() const {
   return now_ns >= next_ns_ ? 0 : static_cast<int>((next_ns_ - now_ns) / 1'000'000) + 1;
 }
 
-// Forks a process that has all descriptors of the daemon and only waits. The daemon closes its own
-// and kills the process, with which the last references go. The kernel does not wait for a socket
-// to linger when a process ends, and if anything else delays the process's end, no thread of the
-// daemon waits with it. The process keeps no descriptors of others meanwhile.
 void RefusedConnections::CloseWaiting() {
   const uint64_t now_ns = MonotonicNanoseconds();
   if (now_ns < next_ns_ && waiting_.size() < kMostWaiting) return;
@@ -114,18 +94,10 @@ void RefusedConnections::CloseWaiting() {
   std::erase_if(closers_, [](pid_t closer) { return waitpid(closer, nullptr, WNOHANG) != 0; });
   LetGoOfWhatWasRead();
   if (waiting_.empty()) return;
-  std::sort(waiting_.begin(), waiting_.end(),
-            [](const ControlSocket& a, const ControlSocket& b) { return a.fd() < b.fd(); });
   closers_.reserve(closers_.size() + 1);
-  const pid_t closer = fork();
-  if (closer == 0) KeepOnly(waiting_);
-  if (closer < 0) {
-    return Log(LogLevel::kError, kLogInit, "{}",
-               ErrnoError(errno, "cannot start a process").message());
-  }
-  waiting_.clear();
-  kill(closer, SIGKILL);
-  closers_.push_back(closer);
+  const Result<pid_t> closer = CloseElsewhere(&waiting_);
+  if (!closer.ok()) return Log(LogLevel::kError, kLogInit, "{}", closer.status().message());
+  closers_.push_back(*closer);
 }
 
 }  // namespace harmonaize::daemon

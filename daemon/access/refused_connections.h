@@ -6,14 +6,13 @@
 #include <span>
 #include <vector>
 
+#include "src/base/file_descriptor.h"
 #include "src/base/status.h"
 #include "src/ipc/control_socket.h"
 
 namespace harmonaize::daemon {
 
-/// Closes connections that the front door does not let in. A stranger's messages on one may hold
-/// descriptors, and the kernel may wait for the stranger when it closes these: for a socket that
-/// lingers, say. So a process that does nothing else closes them by its end.
+/// Closes connections that the front door does not let in, elsewhere (close_elsewhere.h).
 class RefusedConnections {
  public:
   RefusedConnections() = default;
@@ -46,7 +45,7 @@ class RefusedConnections {
   };
   std::vector<Told> told_;  // connections whose other side has not read why
   uint64_t next_ns_ = 0;    // when CloseWaiting has something to do
-  std::vector<ControlSocket> waiting_;
+  std::vector<FileDescriptor> waiting_;
   std::vector<pid_t> closers_;  // processes that have not been waited for
 };
 

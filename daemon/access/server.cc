@@ -14,6 +14,7 @@
 
 #include "daemon/access/reception.h"
 #include "daemon/http/http_server.h"
+#include "daemon/runtime/close_elsewhere.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/connection.h"
@@ -146,12 +147,22 @@ void Server::Run() {
 }
 
 void Server::Close(bool http_closed, const std::function<int()>& end) {
+  CloseDoors();
   if (CloseReceptions() && http_closed) return;
   Log(LogLevel::kWarning, kLogInit,
       "a tenant keeps a thread of the daemon's, which ends without it");
   RemoveSockets();
   static_cast<void>(FlushLog());
   std::_Exit(end());
+}
+
+// Connections that nobody has accepted close with their listener, and what was sent there with
+// them.
+void Server::CloseDoors() {
+  std::vector<FileDescriptor> listeners;
+  for (const std::unique_ptr<Door>& door : doors_) listeners.push_back(std::move(door->listener));
+  const Result<pid_t> closer = CloseElsewhere(&listeners);
+  if (!closer.ok()) Log(LogLevel::kError, kLogInit, "{}", closer.status().message());
 }
 
 void Server::Stop() {

@@ -45,7 +45,8 @@ class Server {
   void Stop();
   /// Drops all connections. Does not return if a tenant keeps a thread of the daemon waiting, here
   /// or, as `http_closed` says, among those of HTTP: the process then ends here, with the status
-  /// that `end` returns, if it does. Requires: the engine has gone.
+  /// that `end` returns, if it does. What strangers have sent to the sockets, and nobody has read,
+  /// holds up nothing. Requires: the engine has gone.
   void Close(bool http_closed, const std::function<int()>& end);
 
   EventLoop& loop() { return *loop_; }
@@ -87,6 +88,7 @@ class Server {
   void Refuse(ControlSocket socket, const Status& why, const Door& door);
   Status HandOver(std::unique_ptr<Connection>* connection);
   void TurnAway(const Door& door);
+  void CloseDoors();
   void ForgetClosed();
   bool CloseReceptions();
   void RemoveSockets();

@@ -56,8 +56,9 @@ Result<transport::NetworkAddress> AddressOf(const ClusterConfig& config) {
 
 }  // namespace
 
-Result<std::unique_ptr<Cluster>> Cluster::Create(const ClusterConfig& config, ClusterEvents* events,
-                                                 EventLoop* loop) {
+Result<std::unique_ptr<Cluster>> Cluster::Create(
+    const ClusterConfig& config, ClusterEvents* events, EventLoop* loop,
+    std::shared_ptr<transport::ListeningSockets> sockets) {
   HZ_ASSIGN_OR_RETURN(const transport::ClusterKey key, KeyOf(config));
   HZ_ASSIGN_OR_RETURN(const transport::NetworkAddress address, AddressOf(config));
   std::unique_ptr<Cluster> cluster(new Cluster(events, loop, key));
@@ -65,6 +66,7 @@ Result<std::unique_ptr<Cluster>> Cluster::Create(const ClusterConfig& config, Cl
 
   transport::TransportOptions options;
   options.key = key;
+  options.listening = std::move(sockets);
   options.allow_unauthenticated = config.allow_unauthenticated;
   options.congestion_control = config.congestion_control;
   options.dead_after_ns = static_cast<uint64_t>(config.dead_after_seconds * 1e9);

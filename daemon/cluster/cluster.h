@@ -40,10 +40,12 @@ class ClusterEvents {
 /// The daemons of other hosts, as this one reaches them. Thread: engine.
 class Cluster final : private transport::TransportEvents {
  public:
-  /// Begins to listen. Errors name the key of the configuration that is wrong. `loop` is that of
-  /// the thread. Requires: `events` and `loop` outlive the cluster.
-  static Result<std::unique_ptr<Cluster>> Create(const ClusterConfig& config, ClusterEvents* events,
-                                                 EventLoop* loop);
+  /// Begins to listen, at one of `sockets` if that is not nullptr. Errors name the key of the
+  /// configuration that is wrong. `loop` is that of the thread. Requires: `events` and `loop`
+  /// outlive the cluster.
+  static Result<std::unique_ptr<Cluster>> Create(
+      const ClusterConfig& config, ClusterEvents* events, EventLoop* loop,
+      std::shared_ptr<transport::ListeningSockets> sockets = nullptr);
 
   /// The address at which other daemons reach this one.
   const std::string& address() const { return address_; }

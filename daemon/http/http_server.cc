@@ -36,7 +36,9 @@ std::vector<std::string> NamesOfHost(const std::vector<std::string>& names) {
 
 HttpServer::HttpServer(HttpOptions options, std::shared_ptr<HttpHandler> handler)
     : services_(std::make_shared<HttpServices>(std::move(handler))),
-      host_names_(NamesOfHost(options.host_names)) {
+      host_names_(NamesOfHost(options.host_names)),
+      listening_(options.listening != nullptr ? std::move(options.listening)
+                                              : std::make_shared<transport::ListeningSockets>()) {
   services_->limits = options.limits;
   services_->open_paths = std::move(options.open_paths);
   services_->probe_paths = std::move(options.probe_paths);
@@ -127,9 +129,11 @@ Result<NetworkAddress> HttpServer::Listen(const NetworkAddress& address,
                                           std::unique_ptr<TlsCertificate> certificate) {
   if (closed_) return InvalidUsage("the daemon ends");
   if (services_->tokens == nullptr) return InternalError("TCP callers need tokens to show");
+  HZ_ASSIGN_OR_RETURN(FileDescriptor socket, listening_->Listen(address));
   HZ_RETURN_IF_ERROR(StartTcp());
-  HZ_ASSIGN_OR_RETURN(std::shared_ptr<TcpListener> listener,
-                      TcpListener::Open(tcp_.get(), address, host_names_, std::move(certificate)));
+  HZ_ASSIGN_OR_RETURN(
+      std::shared_ptr<TcpListener> listener,
+      TcpListener::Open(tcp_.get(), std::move(socket), host_names_, std::move(certificate)));
   boost::asio::post(tcp_->context(), [thread = tcp_.get(), listener] {
     thread->OnClosing([listener] { listener->Stop(); });
     listener->Begin();

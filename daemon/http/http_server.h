@@ -13,6 +13,7 @@
 #include "src/base/file_descriptor.h"
 #include "src/base/status.h"
 #include "src/transport/address.h"
+#include "src/transport/listening_sockets.h"
 
 namespace harmonaize::daemon {
 
@@ -32,6 +33,8 @@ struct HttpOptions {
   std::string exchange_path = "/v1/token/exchange";
   std::shared_ptr<TokenStore> tokens = nullptr;  ///< Needed for TCP.
   std::shared_ptr<AuditLog> audit = nullptr;
+  /// Opens the sockets that are listened at; nullptr: none was passed on to this program.
+  std::shared_ptr<transport::ListeningSockets> listening = nullptr;
 };
 
 /// A connection at a Unix socket, whose other side is known.
@@ -62,7 +65,7 @@ class HttpServer {
   /// closes it must not mind to wait for the tenant.
   Status Adopt(AdoptedConnection* connection);
   /// Listens at a literal address with TLS, and returns the address with the port in force. Errors
-  /// name the address or the file.
+  /// name the address or the file; kUnavailable: another process has the port.
   Result<transport::NetworkAddress> ListenTls(const std::string& address,
                                               const std::string& certificate_path,
                                               const std::string& key_path);
@@ -93,6 +96,7 @@ class HttpServer {
 
   const std::shared_ptr<HttpServices> services_;
   const std::vector<std::string> host_names_;  // in lower case
+  const std::shared_ptr<transport::ListeningSockets> listening_;
   std::map<ThreadKey, std::shared_ptr<HttpThread>> tenants_;
   std::shared_ptr<HttpThread> tcp_;
   uint64_t next_thread_ = 1;

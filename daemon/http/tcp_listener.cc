@@ -11,6 +11,7 @@
 #include "daemon/http/http_thread.h"
 #include "daemon/runtime/guarded.h"
 #include "src/base/log.h"
+#include "src/transport/listening_sockets.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -24,27 +25,6 @@ constexpr int kAcceptsAtOnce = 32;
 /// hold them end within seconds.
 constexpr std::chrono::milliseconds kRestFor(100);
 
-Result<FileDescriptor> ListenAtAddress(const NetworkAddress& address) {
-  FileDescriptor fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return ErrnoError(errno, "cannot make a socket for " + address.ToString());
-  const int on = 1;
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (address.family() == AF_INET6) {
-    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  }
-  if (bind(fd.get(), address.get(), address.length()) != 0 || listen(fd.get(), SOMAXCONN) != 0) {
-    return ErrnoError(errno, "cannot listen at " + address.ToString());
-  }
-  return fd;
-}
-
-NetworkAddress OwnAddress(int fd) {
-  sockaddr_storage address{};
-  socklen_t length = sizeof address;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
-  return NetworkAddress::From(reinterpret_cast<const sockaddr*>(&address));
-}
-
 }  // namespace
 
 TcpListener::TcpListener(HttpThread* thread, std::vector<std::string> names,
@@ -57,18 +37,17 @@ TcpListener::TcpListener(HttpThread* thread, std::vector<std::string> names,
       look_(thread->context()) {}
 
 Result<std::shared_ptr<TcpListener>> TcpListener::Open(
-    HttpThread* thread, const NetworkAddress& address, std::vector<std::string> names,
+    HttpThread* thread, FileDescriptor listening, std::vector<std::string> names,
     std::unique_ptr<TlsCertificate> certificate) {
-  HZ_ASSIGN_OR_RETURN(FileDescriptor fd, ListenAtAddress(address));
   std::shared_ptr<TcpListener> listener(
       new TcpListener(thread, std::move(names), std::move(certificate)));
-  listener->address_ = OwnAddress(fd.get());
+  listener->address_ = transport::BoundAddress(listening.get());
   boost::system::error_code error;
-  listener->socket_.assign(fd.get(), error);
+  listener->socket_.assign(listening.get(), error);
   if (error) {
-    return SystemError("cannot listen at {}: {}", address.ToString(), error.message());
+    return SystemError("cannot listen at {}: {}", listener->address_.ToString(), error.message());
   }
-  fd.Release();
+  listening.Release();
   return listener;
 }
 
@@ -116,7 +95,7 @@ bool TcpListener::AcceptOne() {
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     HttpPeer peer;
     peer.where = {true, certificate_ != nullptr, names_};
-    peer.where.names.push_back(OwnAddress(fd.get()).HostText());
+    peer.where.names.push_back(transport::BoundAddress(fd.get()).HostText());
     const auto address = NetworkAddress::From(reinterpret_cast<const sockaddr*>(&remote));
     peer.address = AddressKey(address.HostText());
     thread_->Serve(&fd, std::move(peer),

@@ -20,11 +20,9 @@ class HttpThread;
 /// Accepts TCP connections for the thread that serves them.
 class TcpListener : public std::enable_shared_from_this<TcpListener> {
  public:
-  /// Listens at a literal address; port 0 lets the kernel choose. `names` are what the host goes
-  /// by, in lower case. `certificate`: nullptr for plain HTTP. Errors name the address. Thread:
-  /// any.
-  static Result<std::shared_ptr<TcpListener>> Open(HttpThread* thread,
-                                                   const transport::NetworkAddress& address,
+  /// Accepts at a socket that listens. `names` are what the host goes by, in lower case.
+  /// `certificate`: nullptr for plain HTTP. Errors name the address. Thread: any.
+  static Result<std::shared_ptr<TcpListener>> Open(HttpThread* thread, FileDescriptor listening,
                                                    std::vector<std::string> names,
                                                    std::unique_ptr<TlsCertificate> certificate);
 

@@ -65,12 +65,13 @@ Result<std::unique_ptr<EventPublisher>> OpenPublisher(const Config& config) {
       std::make_unique<EventForwarder>(std::move(link), std::move(options)));
 }
 
-/// Returns the HTTP server, which has an audit log in the state directory, and listens over TCP
-/// where the configuration says so.
-Result<std::unique_ptr<HttpServer>> OpenHttp(const Config& config,
-                                             std::shared_ptr<TokenStore> tokens,
-                                             std::shared_ptr<HttpHandler> handler) {
-  HttpOptions options{.host_names = config.http.names, .tokens = std::move(tokens)};
+/// Returns the HTTP server, which has an audit log in the state directory.
+Result<std::unique_ptr<HttpServer>> OpenHttp(
+    const Config& config, std::shared_ptr<TokenStore> tokens, std::shared_ptr<HttpHandler> handler,
+    std::shared_ptr<transport::ListeningSockets> listening) {
+  HttpOptions options{.host_names = config.http.names,
+                      .tokens = std::move(tokens),
+                      .listening = std::move(listening)};
   if (!config.state_path.empty()) {
     Result<std::unique_ptr<AuditLog>> audit = AuditLog::Start(config.state_path, {});
     if (audit.ok()) {
@@ -80,24 +81,24 @@ Result<std::unique_ptr<HttpServer>> OpenHttp(const Config& config,
           audit.status().message());
     }
   }
-  HZ_ASSIGN_OR_RETURN(std::unique_ptr<HttpServer> server,
-                      HttpServer::Create(std::move(options), std::move(handler)));
-  const HttpConfig& http = config.http;
-  if (http.listen.empty()) return server;
-  const bool with_tls = !http.certificate_file.empty() || !http.key_file.empty();
-  const Result<transport::NetworkAddress> listening =
-      with_tls ? server->ListenTls(http.listen, http.certificate_file, http.key_file)
-               : server->ListenPlain(http.listen);
-  if (!listening.ok()) {
-    return Status(listening.status().code(), "http.listen: " + listening.status().message());
+  return HttpServer::Create(std::move(options), std::move(handler));
+}
+
+/// Closes sockets that were passed on and that nobody has asked for.
+void CloseUnused(transport::ListeningSockets* sockets) {
+  for (const transport::NetworkAddress& address : sockets->CloseUnused()) {
+    Log(LogLevel::kWarning, kLogInit,
+        "a socket that listens at {} was passed on to the daemon, whose configuration does not "
+        "name "
+        "that address: it is closed",
+        address.ToString());
   }
-  Log(LogLevel::kInfo, kLogInit, "HTTP{} at {}", with_tls ? "S" : "", listening->ToString());
-  return server;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
+Result<std::unique_ptr<Daemon>> Daemon::Create(
+    const Config& config, std::shared_ptr<transport::ListeningSockets> listening) {
   std::unique_ptr<Daemon> daemon(new Daemon());
   HZ_ASSIGN_OR_RETURN(daemon->server_, Server::Open(config));
   const Fingerprint host = FingerprintOfHost();
@@ -106,7 +107,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
                         return MeasureHost(host.last_level_bytes, go_on);
                       }));
   auto accounts = std::make_shared<Accounts>(LimitsOfHost(config, CapacityOfHost()));
-  HZ_ASSIGN_OR_RETURN(daemon->engine_, Engine::Create(config, std::move(calibration), accounts));
+  HZ_ASSIGN_OR_RETURN(daemon->engine_,
+                      Engine::Create(config, std::move(calibration), accounts, listening));
   HZ_ASSIGN_OR_RETURN(daemon->publisher_, OpenPublisher(config));
   HZ_ASSIGN_OR_RETURN(daemon->events_, OpenEvents(config, daemon->publisher_.get()));
   daemon->engine_->TellEventsTo(daemon->events_.get(), [self = daemon.get()] {
@@ -119,7 +121,10 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(const Config& config) {
       TokenStore::Open(config.state_path, [] { return static_cast<int64_t>(UnixSeconds()); });
   HZ_ASSIGN_OR_RETURN(daemon->api_,
                       Api::Create(config, daemon->gate_, daemon->events_.get(), tokens));
-  HZ_ASSIGN_OR_RETURN(daemon->http_, OpenHttp(config, tokens, daemon->api_->handler()));
+  HZ_ASSIGN_OR_RETURN(daemon->http_, OpenHttp(config, tokens, daemon->api_->handler(), listening));
+  HZ_ASSIGN_OR_RETURN(daemon->http_door_,
+                      HttpDoor::Open(config.http, daemon->http_.get(), &daemon->loop()));
+  CloseUnused(listening.get());
   if (!config.sources.sources.empty()) {
     HZ_RETURN_IF_ERROR(daemon->PollSources(config.sources));
   }

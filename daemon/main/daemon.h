@@ -12,8 +12,10 @@
 #include "daemon/events/event_publisher.h"
 #include "daemon/http/http_server.h"
 #include "daemon/main/engine.h"
+#include "daemon/main/http_door.h"
 #include "daemon/sources/source_poller.h"
 #include "src/base/status.h"
+#include "src/transport/listening_sockets.h"
 
 namespace harmonaize::daemon {
 
@@ -22,8 +24,10 @@ namespace harmonaize::daemon {
 class Daemon {
  public:
   /// Opens the sockets, measures the host if no measurement of it is kept, and joins the cluster.
-  /// Errors name what is in the way: another daemon, or a key of the configuration.
-  static Result<std::unique_ptr<Daemon>> Create(const Config& config);
+  /// Listens over TCP at sockets of `listening`, where it has them. Errors name what is in the way:
+  /// another daemon, or a key of the configuration.
+  static Result<std::unique_ptr<Daemon>> Create(
+      const Config& config, std::shared_ptr<transport::ListeningSockets> listening);
   ~Daemon();
 
   /// Serves until Stop. Calls `on_listening` once tenants can connect. Does not wait for a tenant
@@ -50,6 +54,7 @@ class Daemon {
   // The HTTP server calls the API, which calls bus and engine: it is closed before they go.
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<Server> server_;
+  std::unique_ptr<HttpDoor> http_door_;
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<EngineGate> gate_;
   std::unique_ptr<SourcePoller> sources_;  ///< nullptr: no cloud is asked.

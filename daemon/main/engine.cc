@@ -74,8 +74,9 @@ Engine::Engine(const Config& config, Calibration calibration, std::shared_ptr<Ac
   observers_.Add(&communicator_counts_);
 }
 
-Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration calibration,
-                                               std::shared_ptr<Accounts> accounts) {
+Result<std::unique_ptr<Engine>> Engine::Create(
+    const Config& config, Calibration calibration, std::shared_ptr<Accounts> accounts,
+    std::shared_ptr<transport::ListeningSockets> listening) {
   std::unique_ptr<Engine> engine(new Engine(config, std::move(calibration), std::move(accounts)));
   HZ_ASSIGN_OR_RETURN(engine->loop_, EventLoop::Create());
   HZ_RETURN_IF_ERROR(engine->WatchForLostMemory());
@@ -99,7 +100,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(const Config& config, Calibration
       .fabrics = &engine->fabrics_,
       .communicators = &engine->communicators_,
       .tick_by = [self = engine.get()](uint64_t at_ns) { self->TickBy(at_ns); }});
-  if (!config.cluster.address.empty()) HZ_RETURN_IF_ERROR(engine->JoinCluster());
+  if (!config.cluster.address.empty())
+    HZ_RETURN_IF_ERROR(engine->JoinCluster(std::move(listening)));
   engine->OpenRooms();
   return engine;
 }
@@ -165,8 +167,9 @@ ReportSources Engine::report_sources() {
           .usage = &*usage_};
 }
 
-Status Engine::JoinCluster() {
-  HZ_ASSIGN_OR_RETURN(cluster_, Cluster::Create(config_.cluster, this, loop_.get()));
+Status Engine::JoinCluster(std::shared_ptr<transport::ListeningSockets> listening) {
+  HZ_ASSIGN_OR_RETURN(cluster_,
+                      Cluster::Create(config_.cluster, this, loop_.get(), std::move(listening)));
   if (cluster_->fabric() != nullptr) fabrics_.SetOwn(cluster_->fabric());
   control_loop_->Begin(cluster_.get());
   HZ_RETURN_IF_ERROR(loop_->Watch(cluster_->fd(), [this] { cluster_->OnReadable(); }));

@@ -48,8 +48,10 @@ namespace harmonaize::daemon {
 /// looks at the rings of active sessions, and sleeps when there is nothing to do.
 class Engine final : public EngineRooms, private SessionKeeper, private ClusterEvents {
  public:
-  static Result<std::unique_ptr<Engine>> Create(const Config& config, Calibration calibration,
-                                                std::shared_ptr<Accounts> accounts);
+  /// Joins the cluster at a socket of `listening`, where that has one for it.
+  static Result<std::unique_ptr<Engine>> Create(
+      const Config& config, Calibration calibration, std::shared_ptr<Accounts> accounts,
+      std::shared_ptr<transport::ListeningSockets> listening = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -91,7 +93,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   void CutOffSoon(uint32_t session, std::string why) override;
   bool TakeInPosted(Session& session) override;
 
-  Status JoinCluster();
+  Status JoinCluster(std::shared_ptr<transport::ListeningSockets> listening);
   void OpenRooms();
   Activity ActivityNow() const;
   HostTuning::Means MeansToTune();

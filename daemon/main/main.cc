@@ -6,15 +6,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include <CLI/CLI.hpp>
 
 #include "daemon/config/config.h"
 #include "daemon/main/daemon.h"
+#include "daemon/main/start_anew.h"
 #include "daemon/runtime/log_sink.h"
 #include "daemon/version.h"
 #include "src/base/kernel_files.h"
@@ -93,28 +94,10 @@ int End(const Status& served) {
   return status;
 }
 
-/// Returns the file of this program: the name by which it was started, which may lead to a newer
-/// version later, or the file itself where that is no absolute path.
-std::string ProgramFile(const char* name) {
-  if (name != nullptr && name[0] == '/') return name;
-  char path[PATH_MAX] = {};
-  return readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "/proc/self/exe";
-}
-
-/// Becomes the program anew, with the same arguments. The process keeps its number, so that this
-/// needs no service manager and none counts it as a failure. Returns if that fails, with the exit
-/// status, after which a service manager starts the daemon.
-int StartAnew(const std::string& program, char** argv) {
-  Log(LogLevel::kInfo, kLogInit, "starting {} anew", program);
-  FlushLog();
-  // What is left open is closed; all descriptors are made so.
-  execv(program.c_str(), argv);
-  return End(ErrnoError(errno, "cannot start " + program + " anew"));
-}
-
 /// Serves until the daemon is stopped. Returns whether it is to start anew, which `start_anew` does
 /// where the process cannot end otherwise.
-Result<bool> Serve(const Config& config, const std::function<int()>& start_anew) {
+Result<bool> Serve(const Config& config, std::shared_ptr<transport::ListeningSockets> listening,
+                   const std::function<int()>& start_anew) {
   RaiseDescriptorLimit();
   mallopt(M_TRIM_THRESHOLD, kKeptOfArena);
   HZ_ASSIGN_OR_RETURN(FileDescriptor signals, CatchSignals());
@@ -132,7 +115,7 @@ Result<bool> Serve(const Config& config, const std::function<int()>& start_anew)
         "waiting by that: where they are strangers to each other, write 'deny' to {}",
         kHugePagesOfSharedMemory);
   }
-  HZ_ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Create(config));
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Create(config, std::move(listening)));
   HZ_RETURN_IF_ERROR(daemon->loop().Watch(signals.get(), [&] {
     signalfd_siginfo info;
     if (read(signals.get(), &info, sizeof info) != sizeof info) return;
@@ -185,8 +168,13 @@ int Main(int argc, char** argv) {
     std::fputs(ConfigTemplate(*config).c_str(), stdout);
     return 0;
   }
-  const auto start_anew = [&] { return StartAnew(program, argv); };
-  const Result<bool> served = Serve(*config, start_anew);
+  const auto listening = std::make_shared<transport::ListeningSockets>(SocketsPassedOn());
+  const auto start_anew = [&] {
+    Log(LogLevel::kInfo, kLogInit, "starting {} anew", program);
+    FlushLog();
+    return End(StartAnew(program, argv, listening->TakeCopies()));
+  };
+  const Result<bool> served = Serve(*config, listening, start_anew);
   return served.ok() && *served ? start_anew() : End(served.status());
 }
 

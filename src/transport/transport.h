@@ -20,6 +20,8 @@
 
 namespace harmonaize::transport {
 
+class ListeningSockets;
+
 struct TransportOptions {
   /// The key that all daemons of the cluster share.
   ClusterKey key;
@@ -40,6 +42,8 @@ struct TransportOptions {
   std::string congestion_control{kAutomaticCongestionControl};
   /// Empty: DiscoverRails of the first address listened at. At most kMaxRails, and kMaxConnections.
   std::vector<RailOptions> rails;
+  /// Opens the sockets that are listened at; nullptr: none was passed on to this program.
+  std::shared_ptr<ListeningSockets> listening = nullptr;
 };
 
 struct PeerInfo {

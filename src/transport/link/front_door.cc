@@ -32,8 +32,14 @@ void Raise(const FileDescriptor& event) {
 }  // namespace
 
 FrontDoor::FrontDoor(Poller* poller, Reception::Owner* owner, const ClusterKey* key,
-                     const InstanceId& instance, const ReceptionLimits& limits)
-    : owners_poller_(poller), owner_(owner), key_(key), instance_(instance), limits_(limits) {}
+                     const InstanceId& instance, const ReceptionLimits& limits,
+                     std::shared_ptr<ListeningSockets> sockets)
+    : owners_poller_(poller),
+      owner_(owner),
+      key_(key),
+      instance_(instance),
+      limits_(limits),
+      sockets_(sockets != nullptr ? std::move(sockets) : std::make_shared<ListeningSockets>()) {}
 
 FrontDoor::~FrontDoor() {
   if (thread_.joinable()) {
@@ -47,7 +53,14 @@ Result<NetworkAddress> FrontDoor::Listen(const NetworkAddress& address,
                                          const SocketOptions& options) {
   const std::lock_guard lock(mutex_);
   if (!thread_.joinable()) HZ_RETURN_IF_ERROR(Start());
-  return reception_->Listen(address, options);
+  // The options are set before the first connection: one that began with BBR keeps its timers for
+  // good.
+  HZ_ASSIGN_OR_RETURN(FileDescriptor listening, sockets_->Listen(address, [&](int socket) {
+    ApplySocketOptions(socket, address.family(), options);
+  }));
+  const NetworkAddress bound = BoundAddress(listening.get());
+  HZ_RETURN_IF_ERROR(reception_->AcceptAt(std::move(listening), options));
+  return bound;
 }
 
 Status FrontDoor::Start() {

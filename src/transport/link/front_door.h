@@ -9,6 +9,7 @@
 #include "src/base/file_descriptor.h"
 #include "src/base/status.h"
 #include "src/transport/link/reception.h"
+#include "src/transport/listening_sockets.h"
 #include "src/transport/tcp/poller.h"
 
 namespace harmonaize::transport {
@@ -19,12 +20,14 @@ class FrontDoor final : public Poller::Handler, private Reception::Owner {
  public:
   /// Calls the owner's OnProved from `poller`, on its thread. All pointers must outlive the door.
   FrontDoor(Poller* poller, Reception::Owner* owner, const ClusterKey* key,
-            const InstanceId& instance, const ReceptionLimits& limits);
+            const InstanceId& instance, const ReceptionLimits& limits,
+            std::shared_ptr<ListeningSockets> sockets);
   ~FrontDoor();
   FrontDoor(const FrontDoor&) = delete;
   FrontDoor& operator=(const FrontDoor&) = delete;
 
-  /// Does Reception::Listen. The first call starts the thread.
+  /// Accepts connections at `address`; port 0 lets the kernel choose. Returns the address with its
+  /// port. Errors: those of ListeningSockets. The first call starts the thread.
   Result<NetworkAddress> Listen(const NetworkAddress& address, const SocketOptions& options);
 
   /// Thread: the owner's.
@@ -47,6 +50,7 @@ class FrontDoor final : public Poller::Handler, private Reception::Owner {
   const ClusterKey* const key_;
   const InstanceId instance_;
   const ReceptionLimits limits_;
+  const std::shared_ptr<ListeningSockets> sockets_;
 
   /// Guards the state that the thread works with, because Listen is called by the owner's thread.
   std::mutex mutex_;

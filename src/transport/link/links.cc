@@ -49,7 +49,7 @@ Links::Links(Poller* poller, MessageBoard* board, const TransportOptions* option
       events_(events),
       instance_(instance),
       reception_(poller, this, &options->key, instance, LimitsOf(*options)),
-      front_door_(poller, this, &options->key, instance, LimitsOf(*options)),
+      front_door_(poller, this, &options->key, instance, LimitsOf(*options), options->listening),
       rails_(options->rails) {}
 
 Links::~Links() {

@@ -180,29 +180,11 @@ Reception::~Reception() {
   for (const auto& pending : pending_) poller_->Remove(pending->fd(), pending.get());
 }
 
-Result<NetworkAddress> Reception::Listen(const NetworkAddress& address,
-                                         const SocketOptions& options) {
-  const auto failure = [&address](const char* what) {
-    return ErrnoError(errno, fmt::format("cannot {} {}", what, address.ToString()));
-  };
-  FileDescriptor listening(socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!listening.valid()) return failure("make a socket for");
-  // A restarted daemon can take its port again at once.
-  SetOption(listening.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (address.family() == AF_INET6) SetOption(listening.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  // Set before the first connection: one that began with BBR keeps its timers for good.
-  ApplySocketOptions(listening.get(), address.family(), options);
-  if (bind(listening.get(), address.get(), address.length()) != 0) return failure("bind to");
-  if (listen(listening.get(), SOMAXCONN) != 0) return failure("listen at");
-  sockaddr_storage bound{};
-  socklen_t length = sizeof bound;
-  if (getsockname(listening.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
-    return failure("learn the port of");
-  }
+Status Reception::AcceptAt(FileDescriptor listening, const SocketOptions& options) {
   auto listener = std::make_unique<Listener>(this, std::move(listening), options);
   HZ_RETURN_IF_ERROR(poller_->Add(listener->fd(), EPOLLIN, listener.get()));
   listeners_.push_back(std::move(listener));
-  return NetworkAddress::From(reinterpret_cast<const sockaddr*>(&bound));
+  return Status::Ok();
 }
 
 void Reception::Connect(const NetworkAddress& remote, const SocketOptions& options,

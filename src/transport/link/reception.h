@@ -79,9 +79,9 @@ class Reception {
             const ReceptionLimits& limits);
   ~Reception();
 
-  /// Accepts connections at `address`; port 0 lets the kernel choose. Returns the address with its
-  /// port. Errors: kSystemError, naming the address.
-  Result<NetworkAddress> Listen(const NetworkAddress& address, const SocketOptions& options);
+  /// Accepts connections at a socket that listens, whose connections get these options. Errors:
+  /// kSystemError.
+  Status AcceptAt(FileDescriptor listening, const SocketOptions& options);
 
   /// Begins a connection whose purpose is in `greeting`. OnProved or OnConnectFailed follows with
   /// `cookie`, which is not 0, within `timeout_ns`.
