@@ -14,8 +14,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/config/private_file.h"
 #include "daemon/config/state_directory.h"
-#include "daemon/http/private_file.h"
 #include "daemon/runtime/guarded.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"

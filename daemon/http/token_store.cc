@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "daemon/config/private_file.h"
 #include "daemon/http/base64_url.h"
-#include "daemon/http/private_file.h"
 #include "src/base/clean_text.h"
 #include "src/base/hex.h"
 #include "src/base/log.h"

@@ -59,7 +59,9 @@ void ApproveWhatAllAgreeTo(EngineGate& gate, const std::string& source, SourcePo
 Result<std::unique_ptr<EventPublisher>> OpenPublisher(const Config& config) {
   if (config.events.nats.servers.empty()) return std::unique_ptr<EventPublisher>();
   HZ_ASSIGN_OR_RETURN(NatsSettings settings, CheckNatsConfig(config.events.nats));
-  EventForwarder::Options options{.prefix = settings.prefix};
+  EventForwarder::Options options{
+      .prefix = settings.prefix,
+      .folder = CheckStateFolder(config.state_path).ok() ? config.state_path : ""};
   HZ_ASSIGN_OR_RETURN(std::unique_ptr<NatsLink> link, MakeNatsLink(std::move(settings)));
   return std::unique_ptr<EventPublisher>(
       std::make_unique<EventForwarder>(std::move(link), std::move(options)));

@@ -49,7 +49,10 @@ class EventForwarder::Worker {
   Worker(std::unique_ptr<NatsLink> link, const Options& options)
       : options_(options), link_(std::move(link)), outbox_(options.limits) {}
 
+  /// Adds what an earlier daemon has left. Its file is removed once all has been sent.
+  void AddLeft(const OutboxFile& file);
   void Add(EventOutbox::Entry entry);
+  std::vector<EventOutbox::Entry> TakeWaiting();
   Counts counts() const;
   /// Asks the thread to end. Returns whether it has ended in time.
   bool Stop();
@@ -74,6 +77,7 @@ class EventForwarder::Worker {
   bool failing_ = false;  ///< The log has said that events wait.
   uint64_t line_time_ = 0;
   uint64_t reported_given_up_ = 0;
+  std::optional<OutboxFile> left_;  ///< The file of an earlier daemon, whose events still wait.
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -95,6 +99,30 @@ void EventForwarder::Worker::Add(EventOutbox::Entry entry) {
     outbox_.Add(std::move(entry));
   }
   changed_.notify_all();
+}
+
+// Whether the stream has taken an event before a crash is not known. Its id is the same then.
+void EventForwarder::Worker::AddLeft(const OutboxFile& file) {
+  Result<std::vector<EventOutbox::Entry>> entries = file.Load();
+  if (!entries.ok()) {
+    return Log(LogLevel::kWarning, kLogInit,
+               "events that an earlier daemon has left are not published: {}",
+               entries.status().message());
+  }
+  if (entries->empty()) return;
+  Log(LogLevel::kInfo, kLogInit, "{} events of an earlier daemon wait to be published to NATS",
+      entries->size());
+  left_.emplace(file);
+  for (EventOutbox::Entry& entry : *entries) Add(std::move(entry));
+}
+
+std::vector<EventOutbox::Entry> EventForwarder::Worker::TakeWaiting() {
+  const std::lock_guard lock(mutex_);
+  std::vector<EventOutbox::Entry> entries;
+  while (std::optional<EventOutbox::Entry> entry = outbox_.Take()) {
+    entries.push_back(std::move(*entry));
+  }
+  return entries;
 }
 
 EventForwarder::Counts EventForwarder::Worker::counts() const {
@@ -182,10 +210,9 @@ void EventForwarder::Worker::SendOrPutBack(EventOutbox::Entry entry) {
   Status status = InternalError("an exception");
   // A failure to allocate costs this event its turn, not the thread its life.
   GuardedAndLogged("publishing an event to NATS", [&] {
-    status = link_->connected() ? link_->Send({.subject = entry.subject,
-                                               .id = entry.event.id(),
-                                               .content = PublishedText(entry.event)})
-                                : Unavailable("the connection has ended");
+    status = link_->connected()
+                 ? link_->Send({.subject = entry.subject, .id = entry.id, .content = entry.content})
+                 : Unavailable("the connection has ended");
   });
   const bool cannot_be_sent = status.code() == Code::kInvalidArgument;
   if (cannot_be_sent) NoteUnsendable(entry, status);
@@ -235,6 +262,10 @@ void EventForwarder::Worker::AfterSuccess() {
   const Counts numbers = counts();
   const uint64_t now = MonotonicNanoseconds();
   const bool all_sent = numbers.waiting == 0;
+  if (all_sent && left_.has_value()) {
+    left_->Remove();
+    left_.reset();
+  }
   const uint64_t given_up = numbers.given_up - reported_given_up_;
   if (failing_) {
     Log(LogLevel::kInfo, kLogInit, "events are published to NATS again, at {}; {} wait",
@@ -254,7 +285,7 @@ void EventForwarder::Worker::NoteUnsendable(const EventOutbox::Entry& entry, con
   const uint64_t now = MonotonicNanoseconds();
   if (line_time_ != 0 && now - line_time_ < kBetweenLines) return;
   line_time_ = now;
-  Log(LogLevel::kWarning, kLogInit, "event {} is not published to NATS: {}", entry.event.id(),
+  Log(LogLevel::kWarning, kLogInit, "event {} is not published to NATS: {}", entry.id,
       why.message());
 }
 
@@ -262,29 +293,48 @@ void EventForwarder::Worker::NoteUnsendable(const EventOutbox::Entry& entry, con
 
 EventForwarder::EventForwarder(std::unique_ptr<NatsLink> link, Options options)
     : options_(std::move(options)),
-      worker_(std::make_shared<Worker>(std::move(link), options_)),
-      thread_([worker = worker_] { worker->Run(); }) {}
+      file_(options_.folder),
+      worker_(std::make_shared<Worker>(std::move(link), options_)) {
+  worker_->AddLeft(file_);
+  thread_ = std::thread([worker = worker_] { worker->Run(); });
+}
 
 EventForwarder::~EventForwarder() {
-  if (worker_->Stop()) {
+  const bool ended = worker_->Stop();
+  if (ended) {
     thread_.join();
-    return;
+  } else {
+    Log(LogLevel::kWarning, kLogInit,
+        "publishing to NATS has not ended, since the server's name or the server is waited for");
+    thread_.detach();
   }
-  Log(LogLevel::kWarning, kLogInit,
-      "publishing to NATS has not ended, since the server's name or the server is waited for");
-  thread_.detach();
+  GuardedAndLogged("keeping what waits for NATS", [this] { Leave(worker_->TakeWaiting()); });
+}
+
+void EventForwarder::Leave(const std::vector<EventOutbox::Entry>& entries) const {
+  if (entries.empty()) return file_.Remove();
+  const Status saved = file_.Save(entries);
+  if (saved.ok()) {
+    Log(LogLevel::kInfo, kLogInit, "{} events wait for the next daemon to publish them to NATS",
+        entries.size());
+  } else {
+    Log(LogLevel::kWarning, kLogInit, "{} events are not published to NATS: {}", entries.size(),
+        saved.message());
+  }
 }
 
 void EventForwarder::Publish(const TenantIdentity& tenant, const Event& event) {
   worker_->Add({.tenant = tenant.number,
                 .subject = SubjectOf(options_.prefix, tenant.name, event),
-                .event = event});
+                .id = event.id(),
+                .content = PublishedText(event)});
 }
 
 void EventForwarder::PublishToOperators(const Event& event) {
   worker_->Add({.tenant = kOperatorsTurn,
                 .subject = SubjectForOperators(options_.prefix, event),
-                .event = event});
+                .id = event.id(),
+                .content = PublishedText(event)});
 }
 
 EventForwarder::Counts EventForwarder::counts() const {

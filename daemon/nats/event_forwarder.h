@@ -4,10 +4,12 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "daemon/events/event_publisher.h"
 #include "daemon/nats/event_outbox.h"
 #include "daemon/nats/nats_link.h"
+#include "daemon/nats/outbox_file.h"
 
 namespace harmonaize::daemon {
 
@@ -20,15 +22,19 @@ class EventForwarder final : public EventPublisher {
   struct Options {
     std::string prefix = "harmonaize";  ///< Of all subjects (IsSubjectPrefix).
     EventOutbox::Limits limits = {};
+    /// Where a daemon that ends leaves what waits, closed to other users; "": it is dropped.
+    std::string folder = {};
     /// The first pause after a failure, in milliseconds. It doubles with each failure up to
     /// `longest_pause_ms`; a host waits up to a quarter less, so that hosts do not come together.
     int64_t first_pause_ms = 100;
     int64_t longest_pause_ms = 15'000;
   };
 
+  /// Publishes first what an earlier forwarder has left in the folder.
   EventForwarder(std::unique_ptr<NatsLink> link, Options options);
-  /// Sends what waits for two seconds more if a server takes it, and drops the rest. Waits some
-  /// seconds at most for the thread, which is left to itself if it is still within a library then.
+  /// Sends what waits for two seconds more if a server takes it, and leaves the rest to the next
+  /// forwarder. Waits some seconds at most for the thread, which is left to itself if it is still
+  /// within a library then.
   ~EventForwarder() override;
   EventForwarder(const EventForwarder&) = delete;
   EventForwarder& operator=(const EventForwarder&) = delete;
@@ -46,7 +52,10 @@ class EventForwarder final : public EventPublisher {
  private:
   class Worker;
 
+  void Leave(const std::vector<EventOutbox::Entry>& entries) const;
+
   const Options options_;
+  const OutboxFile file_;
   const std::shared_ptr<Worker> worker_;
   std::thread thread_;
 };

@@ -7,9 +7,7 @@ namespace harmonaize::daemon {
 
 // The texts may have been allocated apart from the entry.
 size_t EventOutbox::BytesOf(const Entry& entry) {
-  const Event& event = entry.event;
-  return sizeof(Entry) + entry.subject.size() + event.job.size() + event.subject.size() +
-         event.data.size() + event.tenant.size();
+  return sizeof(Entry) + entry.subject.size() + entry.id.size() + entry.content.size();
 }
 
 EventOutbox::Queues::iterator EventOutbox::QueueOf(uint32_t tenant) {

@@ -8,8 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "src/events/event.h"
-
 namespace harmonaize::daemon {
 
 /// Events that wait to be published. Tenants take turns, and the events of one tenant go in the
@@ -28,7 +26,8 @@ class EventOutbox {
   struct Entry {
     uint32_t tenant = 0;  ///< TenantIdentity::number.
     std::string subject;
-    Event event;
+    std::string id;       ///< The event's, by which subscribers know it again.
+    std::string content;  ///< What is sent.
   };
 
   explicit EventOutbox(Limits limits) : limits_(limits) {}

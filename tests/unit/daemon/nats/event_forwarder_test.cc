@@ -3,8 +3,12 @@
 #include "daemon/nats/event_forwarder.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -75,12 +79,17 @@ class ScriptedLink final : public NatsLink {
 
 class EventForwarderTest : public ::testing::Test {
  protected:
-  ~EventForwarderTest() override { forwarder_.reset(); }
+  EventForwarderTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
+  ~EventForwarderTest() override {
+    forwarder_.reset();
+    std::filesystem::remove_all(folder_);
+  }
 
   void Start(EventOutbox::Limits limits = {}) {
     forwarder_ = std::make_unique<EventForwarder>(
         std::make_unique<ScriptedLink>(&script_),
-        EventForwarder::Options{.limits = limits, .first_pause_ms = 1, .longest_pause_ms = 5});
+        EventForwarder::Options{
+            .limits = limits, .folder = folder_, .first_pause_ms = 1, .longest_pause_ms = 5});
   }
   static Event EventOf(uint64_t unique) {
     return {.job = "job", .unique = unique, .type = EventType::kRankLate, .data = R"({"a":1})"};
@@ -101,6 +110,9 @@ class EventForwarderTest : public ::testing::Test {
     return forwarder_->counts().waiting == 0;
   }
 
+  std::string LeftFile() const { return folder_ + "/nats-outbox"; }
+
+  std::string folder_ = "/tmp/harmonaize-test-XXXXXX";
   const TenantIdentity alice_{.number = 1, .across_hosts = 1, .user = 1, .name = "uid 1"};
   const TenantIdentity bob_{.number = 2, .across_hosts = 2, .user = 2, .name = "a.>"};
   CapturedLog log_;
@@ -206,12 +218,41 @@ TEST_F(EventForwarderTest, ATenantThatFloodsDoesNotKeepAnotherWaiting) {
   }
 }
 
-TEST_F(EventForwarderTest, EndsThoughNoServerIsThere) {
+TEST_F(EventForwarderTest, LeavesToTheNextWhatNoServerTakes) {
   script_.SetAway(true);
   Start();
   Publish(alice_, 1, 3);
+  forwarder_->PublishToOperators({.unique = 9, .type = EventType::kHostFailing});
   forwarder_.reset();
   EXPECT_TRUE(script_.kept.empty());
+  struct stat left {};
+  ASSERT_EQ(stat(LeftFile().c_str(), &left), 0);
+  EXPECT_EQ(left.st_mode & 0777, 0600u) << "it holds what tenants are told";
+  // A second one gets no further, and a third one has news of its own.
+  Start();
+  forwarder_.reset();
+  script_.SetAway(false);
+  Start();
+  Publish(alice_, 4, 4);
+  ASSERT_TRUE(AllSent());
+  std::vector<std::string> ids = script_.KeptIds();
+  EXPECT_EQ(std::erase(ids, Event{.unique = 9}.id()), 1u);
+  EXPECT_EQ(ids, Ids(1, 4));
+  for (int i = 0; i < 30'000 && stat(LeftFile().c_str(), &left) == 0; ++i) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_NE(stat(LeftFile().c_str(), &left), 0) << "what was sent is not left";
+}
+
+TEST_F(EventForwarderTest, WhatWasLeftAndIsDamagedIsNotBelieved) {
+  std::ofstream(LeftFile()) << R"({"tenant":1,"subject":"s","id":"i","content":"{}"})"
+                               "\n{\"ten";
+  chmod(LeftFile().c_str(), 0600);
+  Start();
+  Publish(alice_, 1, 1);
+  ASSERT_TRUE(AllSent());
+  EXPECT_EQ(script_.KeptIds(), Ids(1, 1));
+  EXPECT_NE(log_.text().find("is damaged after 1 events"), std::string::npos) << log_.text();
 }
 
 TEST_F(EventForwarderTest, SendsWhatWaitsBeforeItEnds) {

@@ -11,14 +11,15 @@ namespace {
 EventOutbox::Entry EntryOf(uint32_t tenant, uint64_t unique, size_t bytes = 0) {
   return {.tenant = tenant,
           .subject = "s",
-          .event = {.job = "j", .unique = unique, .data = std::string(bytes, ' ')}};
+          .id = std::to_string(unique),
+          .content = std::string(bytes, ' ')};
 }
 
 /// Takes all that waits, as "TENANT:NUMBER" in the order in which it comes.
 std::vector<std::string> TakeAll(EventOutbox& outbox) {
   std::vector<std::string> taken;
   while (const std::optional<EventOutbox::Entry> entry = outbox.Take()) {
-    taken.push_back(std::to_string(entry->tenant) + ":" + std::to_string(entry->event.unique));
+    taken.push_back(std::to_string(entry->tenant) + ":" + entry->id);
   }
   return taken;
 }

@@ -1,4 +1,4 @@
-#include "daemon/http/private_file.h"
+#include "daemon/config/private_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
