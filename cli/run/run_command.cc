@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/daemon_http.h"
+#include "cli/json_view.h"
 #include "cli/run/environment.h"
 #include "cli/run/job.h"
 #include "cli/run/job_guard.h"
@@ -36,6 +39,9 @@ MASTER_PORT (a free port), as torchrun sets them, LD_PRELOAD with libharmonaize-
 what it had, and HARMONAIZE_SOCKET; with --name and --kind, HARMONAIZE_JOB and HARMONAIZE_JOB_KIND.
 Variables that --env sets win over all of these. Rank 0 has the launcher's standard input unless that is a
 terminal; the others read nothing.
+
+A name stands for one job of a user. Ranks of two runs with the same --name, at the same time or one
+after the other, are one job, with one list of events; run says so where the other one runs still.
 
 Which daemon: the one that listens at HARMONAIZE_SOCKET or, without that variable, at the system's
 socket, /run/harmonaize/harmonaized.sock, or else at the user's own. It must run as root, as this
@@ -158,7 +164,28 @@ JobOptions MakeJobOptions(const RunOptions& options) {
   return job;
 }
 
+/// Tells the user of a job that runs under the name of this one: the daemon takes both for one job.
+void WarnOfNamesake(const RunOptions& options) {
+  const char* const variable = std::getenv("HARMONAIZE_JOB");
+  const std::string name = !options.name.empty() ? options.name : variable ? variable : "";
+  if (name.empty() || options.daemon == "private") return;
+  const Result<DaemonHttp> daemon = FindTenantsHttp("");
+  // Without a daemon that answers there is no such job.
+  if (!daemon.ok()) return;
+  const Result<Json> jobs = GetDocument(*daemon, "/v1/jobs");
+  if (!jobs.ok()) return;
+  for (const Json& job : ListAt(*jobs, "jobs")) {
+    if (At(job, "name") != name || !At(job, "ended").is_null()) continue;
+    Complain(fmt::format(
+        "a job named {} runs since {}, and these ranks become part of it: both have the same "
+        "events, answers and place in `harmonaize jobs`; another --name keeps them apart",
+        TextAt(job, "name"), MomentAt(job, "began")));
+    return;
+  }
+}
+
 Result<int> RunJob(const RunOptions& options) {
+  WarnOfNamesake(options);
   JobOptions job_options = MakeJobOptions(options);
   if (!options.no_preload) {
     HZ_ASSIGN_OR_RETURN(job_options.preload_library, FindPreloadLibrary());

@@ -23,7 +23,12 @@ constexpr char kStatusDescription[] =
     "its links with other daemons; or which ranks keep operations from ending.";
 
 constexpr char kStatusFooter[] =
-    R"(A tenant sees itself; root, and the user who runs the daemon, see all tenants, and links.
+    R"(A tenant sees itself. Operators see all tenants, and links: root, the user who runs the daemon, and
+the members of the group that its configuration names (operators.group).
+
+An operation that waits for ranks stands below its communicator. The number in "AllReduce #7" counts
+what the daemon carried out or took over in the communicator, from 0 on: it is lower than opCount in
+NCCL's log where ranks carried out operations among themselves, which 'inline operations' counts.
 
 With --links each rail to another daemon has a row: what it sends and receives now (both looked at
 for --seconds), in which part of the time there was something to send, a round trip and what of it
