@@ -35,6 +35,7 @@ constexpr char kFooter[] =
     "  harmonaize top\n"
     "  harmonaize jobs\n"
     "  harmonaize events --follow\n"
+    "  harmonaize status --stuck\n"
     "  harmonaize dashboard\n"
     "  harmonaize drain --wait --restart --within 10min\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"

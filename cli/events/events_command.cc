@@ -47,6 +47,9 @@ deadline by itself.
 JOB is a job's name, its id, or the beginning of its id. Jobs whose events are kept count, too, after
 they have ended and after a restart of the daemon.
 
+TYPES are names and families of types, separated by commas: 'rank.late,link.*'. docs/events.md and GET
+/v1/event-types list them, and an unknown one is answered with the nearest.
+
 Severities have colours on a terminal, unless NO_COLOR is set.
 
 Exit status: 0; 1 when no daemon answered, or it refused; 2 for wrong options.
@@ -192,7 +195,7 @@ void AddOptions(CLI::App& events, EventsOptions& options) {
   events.add_option("--extend", options.extend, "Ask for more time than this event gives")
       ->type_name("ID")
       ->excludes(acknowledge);
-  events.add_option("--by", options.by, "With --extend: how much more, such as 10min")
+  events.add_option("--by", options.by, "With --extend: how much more time, such as 10min or 2h")
       ->check(CLI::Validator(CheckSecondsWord, ""))
       ->type_name("TIME");
   events.add_flag("--json", options.json, "Print each event as a line of JSON");

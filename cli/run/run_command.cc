@@ -37,8 +37,8 @@ constexpr char kRunFooter[] =
     R"(Each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR (127.0.0.1) and
 MASTER_PORT (a free port), as torchrun sets them, LD_PRELOAD with libharmonaize-preload.so before
 what it had, and HARMONAIZE_SOCKET; with --name and --kind, HARMONAIZE_JOB and HARMONAIZE_JOB_KIND.
-Variables that --env sets win over all of these. Rank 0 has the launcher's standard input unless that is a
-terminal; the others read nothing.
+Variables that --env sets win over all of these. Rank 0 has the launcher's standard input unless
+that is a terminal; the others read nothing.
 
 A name stands for one job of a user. Ranks of two runs with the same --name, at the same time or one
 after the other, are one job, with one list of events; run says so where the other one runs still.
@@ -236,8 +236,8 @@ int Run(const CommandLine& command_line, std::vector<std::string> words, RunOpti
 }
 
 void AddOptions(CLI::App& run, RunOptions& options) {
-  run.add_option("-n,--ranks", options.ranks, "How many ranks to start, 1 to 1024 (default: 1)")
-      ->check(CLI::Range(1, kMostRanks))
+  run.add_option("-n,--ranks", options.ranks, "How many ranks to start (default: 1)")
+      ->check(CLI::Range(1, kMostRanks, "1 to 1024"))
       ->type_name("N");
   CLI::Option* prefix = run.add_flag("--prefix", options.prefix,
                                      "Put [rank] before each line of output\n"
@@ -268,15 +268,15 @@ void AddOptions(CLI::App& run, RunOptions& options) {
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   run.add_option("--timeout", options.timeout, "End the job after so long (default: never)")
-      ->check(CLI::Range(0.0, 1e7))
+      ->check(CLI::Range(0.0, 1e7, "0 to 10000000"))
       ->type_name("SECONDS");
-  run.add_option("--grace", options.grace, "Between SIGTERM and SIGKILL (default: 5)")
-      ->check(CLI::Range(0.0, 3600.0))
+  run.add_option("--grace", options.grace, "Time between SIGTERM and SIGKILL (default: 5)")
+      ->check(CLI::Range(0.0, 3600.0, "0 to 3600"))
       ->type_name("SECONDS");
   run.add_option("--error-wait", options.error_wait,
-                 "For the others to report after one rank failed\n"
+                 "Time for the others to report after one rank failed\n"
                  "(default: 1)")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(CLI::Range(0.0, 3600.0, "0 to 3600"))
       ->type_name("SECONDS");
 }
 
