@@ -75,13 +75,17 @@ std::string ExtraProblem(const CLI::App& app, const Reached& reached) {
   const std::string word = extras.empty() ? "" : extras.front();
   const std::string shown = CleanText(word, kMostShownWordBytes);
   if (!word.starts_with('-')) return fmt::format("the word '{}' is one too many", shown);
-  const std::vector<std::string> options = OptionsOf(*reached.command);
-  const std::vector<std::string_view> names(options.begin(), options.end());
-  const std::string_view name = std::string_view(word).substr(0, word.find('='));
-  return fmt::format("{} has no option '{}'{}", reached.path, shown, DidYouMean(name, names));
+  return fmt::format("{} has no option '{}'{}", reached.path, shown,
+                     DidYouMeanOption(*reached.command, word));
 }
 
 }  // namespace
+
+std::string DidYouMeanOption(const CLI::App& command, const std::string& word) {
+  const std::vector<std::string> options = OptionsOf(command);
+  const std::vector<std::string_view> names(options.begin(), options.end());
+  return DidYouMean(std::string_view(word).substr(0, word.find('=')), names);
+}
 
 std::string UsageProblem(const CLI::App& app, const std::vector<std::string>& words,
                          const CLI::ParseError& error) {

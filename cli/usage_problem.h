@@ -16,4 +16,8 @@ namespace harmonaize {
 std::string UsageProblem(const CLI::App& app, const std::vector<std::string>& words,
                          const CLI::ParseError& error);
 
+/// Returns ", did you mean '--ranks'?" for an option that a command does not have; "" where none of
+/// its options is near.
+std::string DidYouMeanOption(const CLI::App& command, const std::string& word);
+
 }  // namespace harmonaize

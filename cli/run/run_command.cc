@@ -21,6 +21,8 @@
 #include "cli/run/private_daemon.h"
 #include "cli/run/program_paths.h"
 #include "cli/terminal.h"
+#include "cli/usage_problem.h"
+#include "src/base/clean_text.h"
 #include "src/ipc/daemon_search.h"
 #include "src/ipc/socket_path.h"
 
@@ -28,6 +30,8 @@ namespace harmonaize {
 namespace {
 
 constexpr int kMostRanks = 1024;
+/// Longest part of a word that a message repeats, in bytes: a word may be a whole file.
+constexpr size_t kMostShownOptionBytes = 80;
 
 constexpr char kRunDescription[] =
     "Start N ranks of a program on this host and let the Harmonaize daemon execute their NCCL "
@@ -208,10 +212,12 @@ Result<int> RunJob(const RunOptions& options) {
   return exit_status;
 }
 
-Status TakeCommand(const CommandLine& command_line, std::vector<std::string> words,
-                   RunOptions& options) {
+Status TakeCommand(const CLI::App& run, const CommandLine& command_line,
+                   std::vector<std::string> words, RunOptions& options) {
   if (!words.empty() && words[0].starts_with("-")) {
-    return InvalidUsage("unknown option '{}'; see 'harmonaize run --help'", words[0]);
+    return InvalidUsage("harmonaize run has no option '{}'{}; see 'harmonaize run --help'",
+                        CleanText(words[0], kMostShownOptionBytes),
+                        DidYouMeanOption(run, words[0]));
   }
   // A "--" after the program's name belongs to the program.
   if (!words.empty() && command_line.dashes) words.push_back("--");
@@ -224,8 +230,9 @@ Status TakeCommand(const CommandLine& command_line, std::vector<std::string> wor
   return Status::Ok();
 }
 
-int Run(const CommandLine& command_line, std::vector<std::string> words, RunOptions& options) {
-  if (const Status status = TakeCommand(command_line, std::move(words), options); !status.ok()) {
+int Run(const CLI::App& run, const CommandLine& command_line, RunOptions& options) {
+  if (const Status status = TakeCommand(run, command_line, run.remaining(), options);
+      !status.ok()) {
     Complain(status.message());
     return kUsageStatus;
   }
@@ -291,7 +298,7 @@ void AddRunCommand(CLI::App& app, CommandLine& command_line) {
   run->prefix_command();
   AddOptions(*run, *options);
   run->callback([run, options, &command_line] {
-    command_line.exit_status = Run(command_line, run->remaining(), *options);
+    command_line.exit_status = Run(*run, command_line, *options);
   });
 }
 

@@ -47,6 +47,12 @@ TEST(UsageProblem, NamesAnUnknownOptionAndTheNearest) {
             0u);
 }
 
+TEST(UsageProblem, NamesAnUnknownOptionBeforeAProgram) {
+  EXPECT_EQ(SaidOf({"run", "--nme", "llama", "true"}),
+            "harmonaize: harmonaize run has no option '--nme', did you mean '--name'?; see "
+            "'harmonaize run --help'\n");
+}
+
 TEST(UsageProblem, NamesAWordThatIsOneTooMany) {
   EXPECT_EQ(SaidOf({"status", "now"}),
             "harmonaize: the word 'now' is one too many\n"
