@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/config/state_directory.h"
+#include "daemon/config/state_lock.h"
 #include "daemon/host/calibration.h"
 #include "daemon/host/host_limits.h"
 #include "daemon/job_events/event_rooms.h"
@@ -103,6 +104,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(
     const Config& config, std::shared_ptr<transport::ListeningSockets> listening) {
   std::unique_ptr<Daemon> daemon(new Daemon());
   HZ_ASSIGN_OR_RETURN(daemon->server_, Server::Open(config));
+  HZ_ASSIGN_OR_RETURN(daemon->state_lock_, LockState(config.state_path, config.socket_path));
   const Fingerprint host = FingerprintOfHost();
   HZ_ASSIGN_OR_RETURN(Calibration calibration,
                       LoadOrMeasure(config.state_path, host, [&](const GoOn& go_on) {

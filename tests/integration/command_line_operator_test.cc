@@ -184,6 +184,39 @@ TEST(EventsCommand, AcknowledgesAndAsksForMoreTime) {
   EXPECT_EQ(Ask({"events", "--extend", "x"}).status, 2);
 }
 
+TEST(EventsCommand, SaysHowToAnswerAndTakesTheBeginningOfAnIdAndThatOfAnAnnouncement) {
+  const DaemonProcess daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t communicator, int rank) {
+    if (rank == 0) {
+      const std::string announced = Announce({"--in", "1h"});
+      const std::string id = LastEvent("maintenance.scheduled").at("id");
+      const std::string table = Output({"events"});
+      ExpectHolds(table, "\n    answer with: harmonaize events --acknowledge " + id);
+      const std::string first = Output({"events", "--acknowledge", id.substr(0, 8)});
+      ExpectHolds(first, "acknowledged 20");
+      EXPECT_EQ(Output({"events", "--acknowledge", announced}), first);
+      const std::string other = Announce({"--in", "2h"});
+      while (Announced(other).at("jobs_told") == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+      const Ended several = Ask({"events", "--acknowledge", id.substr(0, 8)});
+      EXPECT_EQ(several.status, 1);
+      ExpectHolds(several.error, "may be any of 2 events; say which: " + id + ", ");
+      ExpectHolds(Output({"events", "--extend", other, "--by", "10min"}), "is asked for, until");
+      Output({"maintenance", "cancel", other});
+      EXPECT_EQ(Output({"events", "--acknowledge", id.substr(0, 8)}), first)
+          << "one of both can still be answered";
+      const Ended over = Ask({"events", "--acknowledge", other});
+      EXPECT_EQ(over.status, 1);
+      ExpectHolds(over.error, "that was called off");
+      const Ended unknown = Ask({"events", "--acknowledge", "zz"});
+      EXPECT_EQ(unknown.status, 1);
+      ExpectHolds(unknown.error, "`harmonaize events --types maintenance.scheduled --json`");
+    }
+    EXPECT_EQ(CountRanks(communicator), 2);
+  }));
+}
+
 TEST(PromisesCommand, KeepsAnswersOverACrash) {
   RestartingDaemon daemon;
   ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
