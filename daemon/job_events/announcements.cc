@@ -29,9 +29,7 @@ bool LookAlike(const CloudNotice& a, const CloudNotice& b) {
 
 }  // namespace
 
-Announcements::Announcements(const Services& services) : services_(services) {
-  services_.book->SetListener([this](const ToldNotice&) { LookForAgreement(); });
-}
+Announcements::Announcements(const Services& services) : services_(services) {}
 
 // ---------------------------------------------------------------------------------------------
 // Announcing
@@ -65,7 +63,6 @@ Status Announcements::Take(const CloudNotice& notice) {
     found = notices_.emplace(key, Entry{notice}).first;
   } else if (!LookAlike(found->second.notice, notice)) {
     found->second.told.clear();
-    found->second.agreement_told = false;
   }
   found->second.notice = notice;
   found->second.promise = services_.book->Note(notice);
@@ -162,51 +159,6 @@ std::vector<int32_t> Announcements::RanksHereOf(const Job& job) const {
     if (!largest->IsRemote(rank) && !largest->HasLeft(rank)) ranks.push_back(rank);
   }
   return ranks;
-}
-
-// ---------------------------------------------------------------------------------------------
-// Agreement
-
-void Announcements::SetAgreementListener(std::string source,
-                                         std::function<void(const CloudNotice&)> listener) {
-  agreement_source_ = std::move(source);
-  on_agreement_ = std::move(listener);
-}
-
-void Announcements::LookForAgreement() {
-  if (!on_agreement_) return;
-  for (auto& [key, entry] : notices_) {
-    if (entry.agreement_told || !AllAgree(entry)) continue;
-    entry.agreement_told = true;
-    Log(LogLevel::kInfo, kLogInit, "all jobs here have acknowledged {} of {}", entry.notice.id,
-        entry.notice.source);
-    on_agreement_(entry.notice);
-  }
-}
-
-bool Announcements::AllAgree(const Entry& entry) const {
-  const CloudNotice& notice = entry.notice;
-  if (notice.source != agreement_source_ || notice.state != CloudNotice::State::kScheduled ||
-      notice.concerns_others) {
-    return false;
-  }
-  const std::vector<const ToldNotice*> told = services_.book->ToldOf(entry.promise);
-  const auto agrees = [&](const Job* job) {
-    return std::any_of(told.begin(), told.end(), [&](const ToldNotice* one) {
-      return one->job == job->id.text() && one->tenant.name == job->tenant->identity.name &&
-             one->acknowledged_seconds > 0 && one->asked_seconds == 0;
-    });
-  };
-  const std::set<const Job*> jobs = JobsHere();
-  return !jobs.empty() && std::all_of(jobs.begin(), jobs.end(), agrees);
-}
-
-std::set<const Job*> Announcements::JobsHere() const {
-  std::set<const Job*> jobs;
-  for (const auto& [id, communicator] : services_.communicators->all()) {
-    if (communicator->has_ranks_here()) jobs.insert(communicator->job());
-  }
-  return jobs;
 }
 
 }  // namespace harmonaize::daemon

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,7 +18,6 @@ namespace harmonaize::daemon {
 class CommunicatorRegistry;
 class PromiseBook;
 class RecordKeeper;
-struct ToldNotice;
 
 /// The source of what operators announce.
 inline constexpr char kOperatorSource[] = "operator";
@@ -63,11 +61,6 @@ class Announcements final : public CommunicatorObserver {
   /// kInvalidUsage for the notice of a drain.
   Result<CloudNotice> Update(const NoticeUpdate& update);
 
-  /// Sets who hears, once for each notice, that all jobs with ranks here have acknowledged a notice
-  /// of this source that is still to come, and that none has asked for more time. Nobody hears of
-  /// a notice that concerns other hosts, whose jobs were not asked.
-  void SetAgreementListener(std::string source, std::function<void(const CloudNotice&)> listener);
-
   /// Something that holds now or is to come.
   struct Active {
     CloudNotice notice;
@@ -85,7 +78,6 @@ class Announcements final : public CommunicatorObserver {
   struct Entry {
     CloudNotice notice;
     uint64_t promise = 0;
-    bool agreement_told = false;
     std::set<const Job*> told = {};  ///< Jobs on this host that know its present state.
   };
   using Key = std::pair<std::string, std::string>;  ///< Source and id.
@@ -94,14 +86,9 @@ class Announcements final : public CommunicatorObserver {
   void TellJobOf(const Communicator& communicator);
   void Tell(const Entry& entry, Job& job);
   std::vector<int32_t> RanksHereOf(const Job& job) const;
-  void LookForAgreement();
-  bool AllAgree(const Entry& entry) const;
-  std::set<const Job*> JobsHere() const;
 
   const Services services_;
   std::map<Key, Entry> notices_;
-  std::string agreement_source_;
-  std::function<void(const CloudNotice&)> on_agreement_;
 };
 
 }  // namespace harmonaize::daemon
