@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/jobs/short_job_id.h"
 #include "cli/text_table.h"
 
 namespace harmonaize {
@@ -14,7 +15,7 @@ constexpr size_t kJobsInLine = 3;
 
 std::string LabelOf(const Json& job) {
   const std::string name = TextAt(job, "name");
-  return name.empty() || name == kMissing ? TextAt(job, "job").substr(0, 8) : name;
+  return name.empty() || name == kMissing ? ShortJobId(TextAt(job, "job")) : name;
 }
 
 std::string Counted(uint64_t count, const char* what) {
@@ -57,7 +58,7 @@ std::string DrainText(const Json& drain) {
   if (!reason.empty() && reason != kMissing) text += "reason: " + reason + "\n";
   TextTable table({"job", "name", "tenant", "since", "communicators", "ranks"}, 4);
   for (const Json& job : ListAt(drain, "jobs")) {
-    table.Add({TextAt(job, "job").substr(0, 8), TextAt(job, "name"), TextAt(job, "tenant"),
+    table.Add({ShortJobId(TextAt(job, "job")), TextAt(job, "name"), TextAt(job, "tenant"),
                MomentAt(job, "since"), TextAt(job, "communicators"), TextAt(job, "ranks")});
   }
   if (table.empty()) return text + "no communicator is left\n";

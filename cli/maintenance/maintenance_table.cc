@@ -6,14 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "cli/jobs/short_job_id.h"
 #include "cli/json_view.h"
 #include "cli/text_table.h"
 
 namespace harmonaize {
 namespace {
-
-/// Digits of a job's id that a line shows, as other tables do.
-constexpr size_t kShortIdDigits = 8;
 
 /// Returns the later of a job's two answers, if it has given any.
 std::string LastAnswer(const Json& answer) {
@@ -27,7 +25,7 @@ std::string LastAnswer(const Json& answer) {
 
 std::string AnswerNote(const Json& answer) {
   const std::string name = TextAt(answer, "job_name");
-  const std::string id = TextAt(answer, "job").substr(0, kShortIdDigits);
+  const std::string id = ShortJobId(TextAt(answer, "job"));
   const bool named = !name.empty() && name != kMissing;
   return fmt::format("  {} of {}: {}", named ? fmt::format("{} ({})", name, id) : id,
                      TextAt(answer, "tenant"), LastAnswer(answer));
