@@ -41,7 +41,7 @@ struct KeptDrain {
   std::string id;
   double since_seconds = 0;
   double stopped_seconds = 0;  ///< When the daemon ended to restart; 0: it has not.
-  uint64_t left = 0;           ///< Communicators that there were then.
+  uint64_t left = 0;           ///< Communicators that there were then, as far as is known.
 };
 
 std::optional<KeptDrain> DrainIn(const Record& record) {
@@ -54,7 +54,7 @@ std::optional<KeptDrain> DrainIn(const Record& record) {
   if (deadline > 0) kept.order.deadline_seconds = static_cast<int64_t>(deadline);
   kept.since_seconds = fields.Seconds("since");
   kept.stopped_seconds = fields.Seconds("stopped");
-  kept.left = fields.Count("left");
+  if (fields.Has("left")) kept.left = fields.Count("left");
   fields.Expect(kept.id.starts_with(kDrainPrefix));
   return fields.good() ? std::optional(std::move(kept)) : std::nullopt;
 }

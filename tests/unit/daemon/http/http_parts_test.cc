@@ -243,22 +243,21 @@ TEST(TcpGuests, WhoShowsATokenInItsTimeIsNotSentAwayByAFlood) {
 
 /// Two ends of a TCP connection over loopback. `user`: who makes the client's end.
 struct LoopbackPair {
-  explicit LoopbackPair(uid_t user) {
-    const FileDescriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  explicit LoopbackPair(uid_t user, const char* loopback = "127.0.0.1:0") {
+    own = transport::NetworkAddress::Parse(loopback).value();
+    const FileDescriptor listener(socket(own.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage address{};
     socklen_t length = sizeof address;
     auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(listener.get(), generic, sizeof address), 0);
+    EXPECT_EQ(bind(listener.get(), own.get(), own.length()), 0);
     EXPECT_EQ(listen(listener.get(), 1), 0);
     EXPECT_EQ(getsockname(listener.get(), generic, &length), 0);
     own = transport::NetworkAddress::From(generic);
     // A socket belongs to the file system's user id of the thread that makes it.
     const auto before = static_cast<uid_t>(setfsuid(user));
-    client = FileDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    client = FileDescriptor(socket(own.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
     setfsuid(before);
-    EXPECT_EQ(connect(client.get(), generic, sizeof address), 0);
+    EXPECT_EQ(connect(client.get(), own.get(), own.length()), 0);
     length = sizeof address;
     accepted = FileDescriptor(accept(listener.get(), generic, &length));
     peer = transport::NetworkAddress::From(generic);
@@ -275,6 +274,8 @@ TEST(LoopbackPeers, TheKernelSaysWhoseTheOtherEndIs) {
   ASSERT_TRUE(peers.ok()) << peers.status().message();
   const LoopbackPair mine(getuid());
   EXPECT_EQ(peers->UserOf(mine.peer, mine.own), getuid());
+  const LoopbackPair six(getuid(), "[::1]:0");
+  EXPECT_EQ(peers->UserOf(six.peer, six.own), getuid());
   if (getuid() != 0) return;
   const LoopbackPair other(65534);
   EXPECT_EQ(peers->UserOf(other.peer, other.own), 65534u);
