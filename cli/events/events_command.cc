@@ -195,8 +195,8 @@ void AddOptions(CLI::App& events, EventsOptions& options) {
   events.add_option("--extend", options.extend, "Ask for more time than this event gives")
       ->type_name("ID")
       ->excludes(acknowledge);
-  events.add_option("--by", options.by, "With --extend: how much more time, such as 10min or 2h")
-      ->check(CLI::Validator(CheckSecondsWord, ""))
+  events.add_option("--by", options.by, "With --extend: how much more, such as 10min; up to 30d")
+      ->check(CLI::Validator(CheckMoreTimeWord, ""))
       ->type_name("TIME");
   events.add_flag("--json", options.json, "Print each event as a line of JSON");
   AddSocketOption(&events, &options.socket);

@@ -50,6 +50,7 @@ void ReadSources(TomlReader& reader, Config* config) {
     reader.String(key + ".ca_file", &source.ca_file);
     reader.String(key + ".node", &source.node);
     reader.Boolean(key + ".approve_when_all_agree", &source.approve_when_all_agree);
+    reader.Integer(key + ".approve_after_seconds", 1, 86400, &source.approve_after_seconds);
     config->sources.sources.push_back(source);
   }
 }
@@ -65,10 +66,11 @@ std::string SourcesTemplate(const Config& config) {
   for (const SourceConfig& source : config.sources.sources) {
     text += fmt::format(
         "[[sources]]\nkind = {}\nendpoint = {}\ninterval_seconds = {}\ntoken_file = {}\n"
-        "ca_file = {}\nnode = {}\napprove_when_all_agree = {}\n",
+        "ca_file = {}\nnode = {}\napprove_when_all_agree = {}\n"
+        "approve_after_seconds = {}\n",
         TomlText(source.kind), TomlText(source.endpoint), source.interval_seconds,
         TomlText(source.token_file), TomlText(source.ca_file), TomlText(source.node),
-        source.approve_when_all_agree);
+        source.approve_when_all_agree, source.approve_after_seconds);
   }
   return text.empty() ? "# [[sources]]\n# kind = \"aws\"\n" : text;
 }

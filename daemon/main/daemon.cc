@@ -41,7 +41,7 @@ Result<std::unique_ptr<EventBus>> OpenEvents(const Config& config, EventPublishe
 
 /// Has Azure told that it may begin with what all jobs here have acknowledged. Requires: `poller`
 /// outlives the engine's thread, or the gate is shut before.
-void ApproveWhatAllAgreeTo(EngineGate& gate, const std::string& source, SourcePoller* poller) {
+void ApproveWhatAllAgreeTo(EngineGate& gate, const SourceConfig& source, SourcePoller* poller) {
   const auto approve = [poller](const CloudNotice& notice) {
     poller->Approve(notice.id, [id = notice.id](const Status& outcome) {
       if (outcome.ok()) {
@@ -51,9 +51,10 @@ void ApproveWhatAllAgreeTo(EngineGate& gate, const std::string& source, SourcePo
       }
     });
   };
-  gate.Post([source, approve](EngineRooms& rooms) {
-    rooms.events().announcements().SetAgreementListener(source, approve);
-  });
+  const NoticeAgreement::Policy policy{.source = source.kind,
+                                       .lasts = std::chrono::seconds(source.approve_after_seconds),
+                                       .on_agreement = approve};
+  gate.Post([policy](EngineRooms& rooms) { rooms.events().agreement().SetPolicy(policy); });
 }
 
 /// Returns who publishes events outside of the hosts; nullptr where the configuration names nobody.
@@ -148,7 +149,7 @@ Status Daemon::PollSources(const SourcesConfig& config) {
   };
   HZ_ASSIGN_OR_RETURN(sources_, SourcePoller::Start(config, on_notice));
   for (const SourceConfig& source : config.sources) {
-    if (source.approve_when_all_agree) ApproveWhatAllAgreeTo(*gate_, source.kind, sources_.get());
+    if (source.approve_when_all_agree) ApproveWhatAllAgreeTo(*gate_, source, sources_.get());
   }
   return Status::Ok();
 }

@@ -225,6 +225,7 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
                                                               .cluster = cluster_.get(),
                                                               .communicators = &communicators_,
                                                               .jobs = &jobs_,
+                                                              .sessions = &sessions_,
                                                               .membership = &*membership_,
                                                               .waiting = &waiting_,
                                                               .observers = &observers_,

@@ -194,15 +194,15 @@ def make_things_happen(world, alice):
     for number, (kind, survives) in enumerate((("maintenance", True), ("maintenance", False),
                                                ("reclaim", False), ("risk_of_reclaim", False),
                                                ("unhealthy", False))):
-        notice = {"id": f"notice{number}", "kind": kind, "survives": survives,
+        notice = {"kind": kind, "survives": survives,
                   "duration_seconds": 30, "text": OPERATORS_TEXT}
-        for state in ("scheduled", "started", "completed"):
+        for name, states in ((f"notice{number}", ("started", "completed")),
+                           (f"withdrawn{number}", ("withdrawn",))):
             world.operator(world.hosts[number % 4], "POST", "/v1/hosts/this/maintenance",
-                           dict(notice, state=state))
-        withdrawn = dict(notice, id=f"withdrawn{number}")
-        for state in ("scheduled", "withdrawn"):
-            world.operator(world.hosts[number % 4], "POST", "/v1/hosts/this/maintenance",
-                           dict(withdrawn, state=state))
+                           dict(notice, new_id=name))
+            for state in states:
+                world.operator(world.hosts[number % 4], "POST", "/v1/hosts/this/maintenance",
+                               dict(notice, id=name, state=state))
     for spine in (0, 1):
         laboratory.disturb("rate", f"{NODE_NAMES['leaf']}0-{NODE_NAMES['spine']}{spine}", "6Mbit")
     time.sleep(5)
