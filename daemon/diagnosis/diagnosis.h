@@ -39,7 +39,8 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
  public:
   struct Services {
     uint64_t late_after_ns = 0;
-    /// Another daemon that has not answered for this long is called unreachable.
+    /// Another daemon that has not answered for this long, and from which nothing at all has come
+    /// for as long, is called unreachable.
     uint64_t silent_ns = 0;
     EventLoop* loop = nullptr;
     const CommunicatorRegistry* communicators = nullptr;
@@ -144,6 +145,8 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
   void TellHosts(const Communicator& communicator, const Verdict& verdict, bool cleared);
   void Send(const Communicator& communicator, transport::PeerId peer,
             const ClusterMessage& message) const;
+  bool IsSilent(const std::optional<transport::PeerId>& peer, uint64_t unanswered_ns,
+                uint64_t now_ns) const;
   void AnswerAnew(uint64_t now_ns);
   void TellStanding(const Communicator& communicator, const OperationKey& key, uint64_t now_ns);
 

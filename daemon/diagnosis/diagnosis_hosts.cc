@@ -33,6 +33,9 @@ constexpr size_t kMostAsked = 64;
 constexpr uint64_t kPeriodsKept = 4;
 /// Periods after which a host forgets a verdict that the home has not repeated.
 constexpr uint64_t kPeriodsTold = 10;
+/// Factor of the silence after which a daemon is unreachable that does not answer while bytes of it
+/// arrive. A slow link holds up an answer by as much as its queues hold: several seconds.
+constexpr uint64_t kTimesSilentWhileHeard = 4;
 
 constexpr uint64_t kMillisecond = 1'000'000;
 
@@ -93,6 +96,18 @@ void Diagnosis::Send(const Communicator& communicator, transport::PeerId peer,
   static_cast<void>(services_.cluster->SendFor(communicator.tenant().identity, peer, message));
 }
 
+// Returns whether a host that has not answered since `unanswered_ns` (0: it has) is unreachable.
+// The answers stand behind data in the queues of a slow network: data that comes shows that the
+// daemon is there.
+bool Diagnosis::IsSilent(const std::optional<transport::PeerId>& peer, uint64_t unanswered_ns,
+                         uint64_t now_ns) const {
+  const uint64_t waited_ns = unanswered_ns == 0 ? 0 : AgeAt(unanswered_ns, now_ns);
+  if (waited_ns < services_.silent_ns) return false;
+  if (!peer.has_value() || waited_ns >= kTimesSilentWhileHeard * services_.silent_ns) return true;
+  const uint64_t heard_ns = services_.cluster->transport().HeardNs(*peer);
+  return AgeAt(heard_ns, now_ns) >= services_.silent_ns;
+}
+
 // ---------------------------------------------------------------------------------------------
 // At all hosts
 
@@ -140,8 +155,7 @@ void Diagnosis::TellHome(const Communicator& communicator, const WaitIndex& wait
     if (told.unanswered_ns == 0) told.unanswered_ns = now_ns;
     Send(communicator, RosterOf(communicator).home, StandingOf(communicator, *fact, waits, now_ns));
   }
-  const bool silent = told.unanswered_ns != 0 && now_ns >= told.unanswered_ns + services_.silent_ns;
-  if (!silent) return;
+  if (!IsSilent(RosterOf(communicator).home, told.unanswered_ns, now_ns)) return;
   const Roster& roster = RosterOf(communicator);
   const int home = roster.HostOf(roster.home);
   std::vector<int> ranks;
@@ -275,9 +289,8 @@ WaitFact Diagnosis::CombinedFact(const Communicator& communicator, const Operati
   };
   std::vector<int> unreachable;
   for (const auto& [host, heard] : shared.by_host) {
-    const bool silent =
-        heard.unanswered_ns != 0 && now_ns >= heard.unanswered_ns + services_.silent_ns;
-    if (silent) {
+    const auto& peer = RosterOf(communicator).peers[static_cast<size_t>(host)];
+    if (IsSilent(peer, heard.unanswered_ns, now_ns)) {
       communicator.host_group()->AddRanksOf(host, kMostStandings, &unreachable);
       continue;
     }
