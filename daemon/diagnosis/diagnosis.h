@@ -55,6 +55,9 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
   void Add(VerdictObserver* observer) { observers_.push_back(observer); }
   /// Looks at what waits. To be called regularly while anything does.
   void Tick(uint64_t now_ns);
+  /// Has the next Tick look, though nothing seems to wait: ranks say that they wait in operations
+  /// which they carry out themselves.
+  void ExpectWaits() { watching_ = WaitingHold(*services_.waiting); }
   /// Takes in a message of another daemon. Returns false if it is none for the diagnosis.
   bool OnMessage(transport::PeerId peer, const ClusterMessage& message);
   /// Notes that another daemon is lost. Requires: the communicators have not heard of it yet.
@@ -104,6 +107,7 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
   struct Gathered {
     std::vector<WaitFact> facts;
     std::map<WaitKey, std::vector<PostedOperation*>> parts;  // those that wait
+    std::map<WaitKey, std::vector<int>> ranks;  // those that wait in what they carry out themselves
     std::map<WaitKey, Progress> progress;
     std::map<uint32_t, size_t> of_tenant;  // waits, by TenantIdentity::number
   };
@@ -159,6 +163,7 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
   std::vector<VerdictObserver*> observers_;
   uint64_t next_ns_ = 0;
   std::map<WaitKey, Progress> progress_;
+  bool by_ranks_ = false;  ///< At the last look ranks waited in what they carry out themselves.
   std::vector<ProcessWatch::Wanted> wanted_;  // for the next call of LookAtProcesses
   std::map<WaitKey, SharedWait> shared_;
   std::map<WaitKey, ToldHome> told_home_;

@@ -74,6 +74,9 @@ std::string ReasonOfClass(HangClass hang, Doing doing, bool one) {
       if (doing == Doing::kUnknown || doing == Doing::kRunning) {
         return fmt::format("{} does not get on with copying it", which);
       }
+      if (doing == Doing::kSleeping) {
+        return fmt::format("{} sleeps while it copies it: a debugger or py-spy shows where", which);
+      }
       return fmt::format("{} {}", which, DoesAndWayOut(doing));
     case HangClass::kDaemonUnreachable:
       return fmt::format(

@@ -206,8 +206,7 @@ TEST_P(HangTest, ARankThatAsksForAnotherRootIsNamed) {
   });
 }
 
-// It has posted the operation, and stops while its data is copied. Where the ranks themselves carry
-// an operation out (inline), the daemon sees nothing of that.
+// It has posted the operation, and stops while its data is copied by the ranks for the daemon.
 TEST(HangWhileFilling, ARankThatStopsWhileItFillsIsNamed) {
   constexpr size_t kElements = size_t{1} << 20;
   if (!LatePages(size_t{1} << 20).valid())
@@ -247,6 +246,177 @@ TEST(HangWhileFilling, ARankThatStopsWhileItFillsIsNamed) {
     kill(ranks.process(1), SIGCONT);
     ExpectAllEndWell(&ranks);
   }
+}
+
+/// Three ranks of one host that carry out all operations themselves: the daemon hears of none of
+/// them, but by the ranks that wait.
+class HangInline : public ::testing::Test {
+ protected:
+  static constexpr size_t kElements = size_t{1} << 20;
+
+  void SetUp() override {
+    if (!LatePages(kElements).valid()) GTEST_SKIP() << "the kernel gives no userfaultfd";
+  }
+  std::string Log() { return cluster_.daemon(0).Log(); }
+  bool Says(const std::string& text) {
+    const auto start = steady_clock::now();
+    while (Log().find(text) == std::string::npos && SecondsSince(start) < kPatience) {
+      std::this_thread::sleep_for(milliseconds(50));
+    }
+    return Log().find(text) != std::string::npos;
+  }
+
+  /// Data of which all but both ends come when the guilty rank has done something else.
+  struct LateData {
+    LatePages pages{kElements * sizeof(float)};
+    std::thread arrival;
+
+    void ArriveAfter(const std::function<void()>& what) {
+      arrival = std::thread([this, what] {
+        // Until the operation has begun.
+        std::this_thread::sleep_for(milliseconds(300));
+        what();
+        pages.Arrive();
+      });
+    }
+    ~LateData() {
+      if (arrival.joinable()) arrival.join();
+    }
+  };
+  static void AllReduceOf(void* data, ncclComm_t communicator, ncclResult_t result = ncclSuccess) {
+    std::vector<float> sum(kElements, 1.0f);
+    EXPECT_EQ(ncclAllReduce(data, sum.data(), kElements, ncclFloat, ncclSum, communicator, nullptr),
+              result)
+        << ncclGetLastError(communicator);
+    if (result == ncclSuccess) {
+      EXPECT_EQ(sum, std::vector<float>(kElements, 0.0f));
+    }
+  }
+  /// Starts ranks of which rank 1 does this once it has begun an all-reduce. Each tells `after` of
+  /// its communicator when it has ended.
+  void Start(const std::function<void()>& what, ncclResult_t result,
+             const std::function<void(int rank, ncclComm_t world)>& after) {
+    ranks_.Start([=, this](int rank) {
+      LateData late;
+      const ncclComm_t world = ranks_.Join(rank);
+      EXPECT_EQ(CountRanks(world), 3);
+      if (rank == 1) {
+        late.ArriveAfter(what);
+      } else {
+        late.pages.Arrive();
+      }
+      AllReduceOf(late.pages.data(), world, result);
+      after(rank, world);
+      return 0;
+    });
+  }
+
+  TestCluster cluster_{1, "[ranks]\nlate_after_seconds = 1\n[inline]\nheap_bytes = 100000000\n", "",
+                       "", true};
+  HostedRanks ranks_{&cluster_, {0, 0, 0}};
+};
+
+const char* const kInlineName = "AllReduce(1048576 x float32, sum)";
+
+TEST_F(HangInline, ARankThatStopsInTheMiddleIsNamed) {
+  Start([] { raise(SIGSTOP); }, ncclSuccess,
+        [](int rank, ncclComm_t world) {
+          if (rank != 1) {
+            EXPECT_MENTIONS(world, std::string(kInlineName) + " has waited");
+            EXPECT_MENTIONS(world, "for the data of rank 1, which is stopped: let it go on");
+          }
+          EXPECT_NCCL(ncclCommDestroy(world));
+        });
+  EXPECT_TRUE(
+      Says(fmt::format("{} does not get on: not_filled (stopped) by rank 1 of", kInlineName)))
+      << Log();
+  for (const char* const innocent : {"by rank 0 of", "by rank 2 of", ", rank 2 of"}) {
+    EXPECT_EQ(Log().find(innocent), std::string::npos) << Log();
+  }
+  kill(ranks_.process(1), SIGCONT);
+  EXPECT_TRUE(Says(fmt::format("{} gets on: not_filled (stopped) by rank 1 of", kInlineName)))
+      << Log();
+  ExpectAllEndWell(&ranks_);
+}
+
+TEST_F(HangInline, ARankThatSleepsInTheMiddleIsNamed) {
+  Start([] { std::this_thread::sleep_for(milliseconds(kSanitized ? 9000 : 4000)); }, ncclSuccess,
+        [](int rank, ncclComm_t world) {
+          if (rank != 1) {
+            EXPECT_MENTIONS(world, "for the data of rank 1, which sleeps while it copies it");
+          }
+          EXPECT_NCCL(ncclCommDestroy(world));
+        });
+  EXPECT_TRUE(
+      Says(fmt::format("{} does not get on: not_filled (sleeping) by rank 1 of", kInlineName)))
+      << Log();
+  ExpectAllEndWell(&ranks_);
+}
+
+TEST_F(HangInline, ARankThatIsKilledInTheMiddleIsTheDeadOne) {
+  Start([] { raise(SIGSTOP); }, ncclRemoteError,
+        [](int, ncclComm_t world) { EXPECT_NCCL(ncclCommAbort(world)); });
+  EXPECT_TRUE(Says("not_filled (stopped) by rank 1 of")) << Log();
+  kill(ranks_.process(1), SIGKILL);
+  EXPECT_TRUE(Says("does not get on: dead (ended) by rank 1 of")) << Log();
+  const std::vector<int> statuses = ranks_.Wait();
+  EXPECT_EQ(statuses[0], 0);
+  EXPECT_EQ(statuses[2], 0);
+}
+
+TEST_F(HangInline, ASenderThatStopsInTheMiddleIsNamed) {
+  ranks_.Start([&](int rank) {
+    LateData late;
+    std::vector<float> received(kElements, 1.0f);
+    const ncclComm_t world = ranks_.Join(rank);
+    EXPECT_EQ(CountRanks(world), 3);
+    if (rank == 1) {
+      late.ArriveAfter([] { raise(SIGSTOP); });
+      EXPECT_NCCL(ncclSend(late.pages.data(), kElements, ncclFloat, 2, world, nullptr));
+    } else if (rank == 2) {
+      EXPECT_NCCL(ncclRecv(received.data(), kElements, ncclFloat, 1, world, nullptr));
+      EXPECT_EQ(received, std::vector<float>(kElements, 0.0f));
+    }
+    EXPECT_NCCL(ncclCommDestroy(world));
+    return 0;
+  });
+  EXPECT_TRUE(Says("Recv 2 <- 1 does not get on: not_filled (stopped) by rank 1 of")) << Log();
+  kill(ranks_.process(1), SIGCONT);
+  ExpectAllEndWell(&ranks_);
+}
+
+// Rank 0 waits, in the daemon, for rank 1, which waits inline for rank 2, which is stopped there.
+TEST_F(HangInline, ACauseIsFollowedThroughIt) {
+  ranks_.Start([&](int rank) {
+    LateData late;
+    const ncclComm_t world = ranks_.Join(rank);
+    EXPECT_EQ(CountRanks(world), 3);
+    ncclComm_t first = nullptr;
+    ncclComm_t last = nullptr;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.commName = "first";
+    EXPECT_NCCL(ncclCommSplit(world, rank < 2 ? 0 : NCCL_SPLIT_NOCOLOR, rank, &first, &config));
+    config.commName = "last";
+    EXPECT_NCCL(ncclCommSplit(world, rank > 0 ? 0 : NCCL_SPLIT_NOCOLOR, rank, &last, &config));
+    if (rank == 2) late.ArriveAfter([] { raise(SIGSTOP); });
+    if (rank == 1) late.pages.Arrive();
+    if (last != nullptr) AllReduceOf(late.pages.data(), last);
+    if (first != nullptr) {
+      EXPECT_EQ(AllReduce(first, 8), ncclSuccess);
+    }
+    for (const ncclComm_t one : {first, last, world}) {
+      if (one != nullptr) {
+        EXPECT_NCCL(ncclCommDestroy(one));
+      }
+    }
+    return 0;
+  });
+  EXPECT_TRUE(
+      Says("'first': AllReduce #0 does not get on: not_filled (stopped) by rank 1 of "
+           "'last'"))
+      << Log();
+  kill(ranks_.process(2), SIGCONT);
+  ExpectAllEndWell(&ranks_);
 }
 
 TEST_P(HangTest, ASenderThatStopsIsNamed) {
