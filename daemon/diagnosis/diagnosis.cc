@@ -295,6 +295,12 @@ void Diagnosis::OnMismatch(const Communicator& communicator, const Mismatch& mis
     verdict.roots.push_back({rank, communicator.label(), HangClass::kMismatch, Doing::kUnknown});
   }
   verdict.text = verdict.asked;
+  // The verdict keeps to a rank that has died. The log and the job's event tell of the disagreement
+  // all the same.
+  const Verdict* const before = judge_.Of(communicator.id());
+  if (before != nullptr && before->hang == HangClass::kDead) {
+    return LogVerdict(communicator, {HangJudge::What::kRaised, verdict, {}});
+  }
   Tell(judge_.Set(std::move(verdict), now_ns), nullptr);
 }
 

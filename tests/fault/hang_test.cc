@@ -248,6 +248,33 @@ TEST(HangWhileFilling, ARankThatStopsWhileItFillsIsNamed) {
   }
 }
 
+// Two ranks of the home's host disagree, and the home waits for what the rank of another host asks
+// for, which is killed meanwhile. In a round in which that is heard of first there is nothing to
+// disagree about.
+TEST_P(HangTest, ADisagreementIsToldThoughARankDiesMeanwhile) {
+  if (OneHost()) GTEST_SKIP() << "one host knows at once what all of its ranks ask for";
+  const std::string told = "does not get on: mismatch (unknown) by rank 0 of";
+  const std::vector<int> hosts = {0, 0, 1};
+  constexpr int kMostRounds = 10;
+  for (int round = 0; round < kMostRounds && LogOf(0).find(told) == std::string::npos; ++round) {
+    HostedRanks ranks(cluster_, hosts);
+    Start(&ranks, [&](int rank, ncclComm_t world) {
+      if (rank == 2) {
+        ranks.ShareId(1, false);
+        std::this_thread::sleep_for(milliseconds(4 * round));
+        raise(SIGKILL);
+      }
+      if (rank == 1) ranks.PublishId(1, {});
+      EXPECT_NE(AllReduce(world, rank == 1 ? 9 : 8), ncclSuccess);
+      EXPECT_NCCL(ncclCommAbort(world));
+    });
+    const std::vector<int> statuses = ranks.Wait();
+    EXPECT_EQ(statuses[0], 0);
+    EXPECT_EQ(statuses[1], 0);
+  }
+  EXPECT_NE(LogOf(0).find(told), std::string::npos) << LogOf(0);
+}
+
 /// Three ranks of one host that carry out all operations themselves: the daemon hears of none of
 /// them, but by the ranks that wait. On a busy machine a rank may come so late that an operation
 /// goes to the daemon before it begins. Then there is another round.
