@@ -18,6 +18,7 @@
 #include "daemon/diagnosis/hang_judge.h"
 #include "daemon/diagnosis/process_table.h"
 #include "daemon/diagnosis/process_watch.h"
+#include "daemon/diagnosis/shared_wait.h"
 #include "daemon/diagnosis/verdict.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/runtime/waiting_count.h"
@@ -84,17 +85,6 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
   struct Progress {
     uint64_t progress = 0;
     uint64_t since_ns = 0;
-  };
-  /// What a host has told of an operation.
-  struct Heard {
-    std::optional<StandingMessage> standing = {};
-    uint64_t heard_ns = 0;
-    uint64_t asked_ns = 0;       // 0: not asked
-    uint64_t unanswered_ns = 0;  // since when a question is open; 0: none is
-  };
-  /// At the home: an operation that hosts have told of.
-  struct SharedWait {
-    std::map<int, Heard> by_host;
   };
   /// At another host: an operation that the home was told of.
   struct ToldHome {
