@@ -102,7 +102,7 @@ bool TcpListener::AcceptOne() {
     peer.where = {true, certificate_ != nullptr, names_};
     peer.where.names.push_back(transport::BoundAddress(fd.get()).HostText());
     const auto address = NetworkAddress::From(reinterpret_cast<const sockaddr*>(&remote));
-    peer.address = KeyOf(address, OwnAddress(fd.get()));
+    peer.address = KeyOf(address, transport::BoundAddress(fd.get()));
     thread_->Serve(&fd, std::move(peer),
                    certificate_ == nullptr ? nullptr : certificate_->context());
   });
