@@ -97,8 +97,7 @@ Status Announcements::Take(const CloudNotice& notice) {
   Keep(notice);
   Log(LogLevel::kInfo, kLogInit, "{} {} {} for this host: {}", notice.source,
       VerbOf(notice.state, is_new), notice.id, notice.text);
-  for (const auto& [id, communicator] : services_.communicators->all())
-    TellJobOf(*communicator, false);
+  TellJobs(found->second);
   if (HasEnded(notice.state)) notices_.erase(found);
   return Status::Ok();
 }
@@ -198,27 +197,35 @@ std::vector<Announcements::Active> Announcements::All() const {
 // Telling
 
 void Announcements::OnFormed(const Communicator& communicator, int /*hosts*/) {
-  TellJobOf(communicator, true);
+  if (!communicator.has_ranks_here()) return;
+  for (auto& [key, entry] : notices_) {
+    if (!IsOverdue(entry.notice)) TellOnce(entry, *communicator.job());
+  }
 }
 
 // A job that has no communicators any more may be forgotten. If it comes again it is told again.
 void Announcements::OnEnded(const Communicator& communicator) {
   if (communicator.job()->communicators > 1) return;
-  for (auto& [key, entry] : notices_) entry.told.erase(communicator.job());
-}
-
-void Announcements::TellJobOf(const Communicator& communicator, bool is_late) {
-  if (!communicator.has_ranks_here()) return;
   for (auto& [key, entry] : notices_) {
-    if (is_late && IsOverdue(entry.notice)) continue;
-    if (entry.told.insert(communicator.job()).second) Tell(entry, *communicator.job());
+    entry.told.erase(communicator.job());
+    entry.heard.erase(communicator.job());
   }
 }
 
-void Announcements::Tell(const Entry& entry, Job& job) {
+void Announcements::TellJobs(Entry& entry) {
+  for (const auto& [id, communicator] : services_.communicators->all()) {
+    if (communicator->has_ranks_here()) TellOnce(entry, *communicator->job());
+  }
+}
+
+// A job that has never heard of something does not hear that it has ended either.
+void Announcements::TellOnce(Entry& entry, Job& job) {
+  if (HasEnded(entry.notice.state) && !entry.heard.contains(&job)) return;
+  if (!entry.told.insert(&job).second) return;
   const std::vector<int32_t> ranks = RanksHereOf(job);
   std::optional<JobEvents::News> news = NewsOf(entry.notice, ranks);
   if (!news.has_value()) return;
+  entry.heard.insert(&job);
   const uint64_t event = services_.events->Tell(job, std::move(*news));
   services_.book->Assign(job, event, entry.promise, ranks);
 }

@@ -93,7 +93,8 @@ class Announcements final : public CommunicatorObserver {
   struct Entry {
     CloudNotice notice;
     uint64_t promise = 0;
-    std::set<const Job*> told = {};  ///< Jobs on this host that know its present state.
+    std::set<const Job*> told = {};   ///< Jobs on this host that know its present state.
+    std::set<const Job*> heard = {};  ///< Jobs on this host that know some state of it.
   };
   using Key = std::pair<std::string, std::string>;  ///< Source and id.
 
@@ -102,9 +103,8 @@ class Announcements final : public CommunicatorObserver {
                      const NoticeUpdate& update) const;
   Status CheckPromise(const CloudNotice& notice) const;
   void Keep(const CloudNotice& notice);
-  // `is_late`: the job has come after the announcement.
-  void TellJobOf(const Communicator& communicator, bool is_late);
-  void Tell(const Entry& entry, Job& job);
+  void TellJobs(Entry& entry);
+  void TellOnce(Entry& entry, Job& job);
   std::vector<int32_t> RanksHereOf(const Job& job) const;
 
   const Services services_;
