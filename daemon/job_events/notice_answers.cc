@@ -55,7 +55,7 @@ NoticeAnswers::NoticeAnswers(const Services& services)
 Result<ToldNotice> NoticeAnswers::Acknowledge(const TenantIdentity& tenant,
                                               const std::string& which) {
   HZ_ASSIGN_OR_RETURN(const ToldNotice told, Find(tenant, which));
-  if (told.acknowledged_seconds != 0) return told;
+  if (told.is_ready() && told.replaced_by == 0) return told;
   HZ_RETURN_IF_ERROR(CheckOpen(told));
   return Give(tenant, told, 0);
 }
@@ -72,7 +72,8 @@ Result<ToldNotice> NoticeAnswers::AskForMore(const TenantIdentity& tenant, const
     return InvalidArgument("the time asked for is after the deadline, {}, and at most {:.0f} days",
                            DeadlineText(told.deadline_seconds), kMostAskedSeconds / 86400);
   }
-  if (told.asked_until_seconds == until) return told;
+  const bool is_asked = told.asked_until_seconds == until && told.asks_for_more();
+  if (is_asked && told.replaced_by == 0) return told;
   HZ_RETURN_IF_ERROR(CheckOpen(told));
   return Give(tenant, told, until);
 }
@@ -121,8 +122,16 @@ std::vector<const ToldNotice*> NoticeAnswers::Meant(const TenantIdentity& tenant
 
 Status NoticeAnswers::CheckOpen(const ToldNotice& told) const {
   if (told.replaced_by != 0) {
-    const std::string newer = Event{.job = told.job, .unique = told.replaced_by}.id();
-    return InvalidUsage("the event is out of date; answer '{}', which took its place", newer);
+    const ToldNotice& newest = services_.book->NewestOf(told);
+    const bool is_known = newest.replaced_by == 0;  // Otherwise what took its place was forgotten.
+    const Status open = is_known ? CheckOpen(newest) : Status::Ok();
+    const uint64_t unique = is_known ? newest.unique : newest.replaced_by;
+    const std::string id = Event{.job = told.job, .unique = unique}.id();
+    if (open.ok()) {
+      return InvalidUsage("the event is out of date; answer '{}', which took its place", id);
+    }
+    return InvalidUsage("the event is out of date; '{}' took its place, but {}", id,
+                        open.message());
   }
   const Promise* const promise = services_.book->FindPromise(told.promise);
   if (promise != nullptr && promise->withdrawn) return InvalidUsage("that was called off");

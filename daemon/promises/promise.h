@@ -53,6 +53,12 @@ struct ToldNotice {
 
   /// Returns the event's id, as CloudEvents has it.
   std::string event_id() const;
+  /// Returns whether the last answer says that the job is ready.
+  bool is_ready() const {
+    return acknowledged_seconds != 0 && acknowledged_seconds >= asked_seconds;
+  }
+  /// Returns whether the last answer asks for more time.
+  bool asks_for_more() const { return asked_seconds != 0 && !is_ready(); }
 };
 
 /// Most ranks that are kept of a notice. They bound a record; the event has them all.

@@ -227,6 +227,21 @@ const ToldNotice* PromiseBook::Find(const TenantIdentity& tenant, std::string_vi
   return nullptr;
 }
 
+// The newer one may have been forgotten. An event's place is taken by a later one alone, so the
+// steps end; their number is bounded besides, since a record may say anything.
+const ToldNotice& PromiseBook::NewestOf(const ToldNotice& told) const {
+  const ToldNotice* newest = &told;
+  for (size_t steps = 0; newest->replaced_by != 0 && steps < told_.size(); ++steps) {
+    const auto next = std::find_if(told_.begin(), told_.end(), [&](const ToldNotice& one) {
+      return one.unique == newest->replaced_by && one.job == told.job &&
+             one.tenant.name == told.tenant.name;
+    });
+    if (next == told_.end()) break;
+    newest = &*next;
+  }
+  return *newest;
+}
+
 void PromiseBook::Answer(const ToldNotice& told, double asked_until_seconds, double now_seconds) {
   ToldNotice* const found = FindTold(told.job, told.unique);
   if (found == nullptr) return;

@@ -42,6 +42,9 @@ class PromiseBook {
   /// Returns the event with a deadline of this tenant's and id, or nullptr. A tenant is who has its
   /// name, since the numbers of containers are others after a restart.
   const ToldNotice* Find(const TenantIdentity& tenant, std::string_view event_id) const;
+  /// Returns the last of the events that took each other's place after this one; the event itself
+  /// where none did.
+  const ToldNotice& NewestOf(const ToldNotice& told) const;
   /// Notes an answer: `asked_until_seconds` of 0 acknowledges, and any other asks for more time.
   void Answer(const ToldNotice& told, double asked_until_seconds, double now_seconds);
   /// Sets who hears of each answer.

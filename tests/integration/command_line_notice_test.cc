@@ -49,5 +49,80 @@ TEST(Announcements, AJobHearsOfWhatIsNewAloneAndNotOfWhatIsOverdue) {
   }));
 }
 
+TEST(Announcements, AJobThatHasEndedIsNotWaitedForAlsoAfterARestart) {
+  RestartingDaemon daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
+    if (rank != 0) return;
+    Announce({"--new-id", "m1", "--in", "1h"});
+    EXPECT_EQ(Announced("m1").at("jobs_told"), 1);
+    EXPECT_EQ(Announced("m1").at("answers").at(0).at("ended"), false);
+  }));
+  const auto expect_ended = [] {
+    const json after = Announced("m1");
+    EXPECT_EQ(after.at("jobs_told"), 0);
+    EXPECT_EQ(after.at("jobs_ended"), 1);
+    EXPECT_EQ(after.at("answers").at(0).at("ended"), true);
+    ExpectHolds(Output({"maintenance", "list"}), ": ended\n");
+  };
+  expect_ended();
+  daemon.Crash();
+  expect_ended();
+}
+
+TEST(Announcements, TheLastAnswerOfAJobCountsAndTheListShowsBoth) {
+  const DaemonProcess daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
+    if (rank != 0) return;
+    Announce({"--new-id", "m1", "--in", "1h"});
+    Output({"events", "--extend", "m1", "--by", "10min"});
+    EXPECT_EQ(Announced("m1").at("jobs_asked_for_more_time"), 1);
+    Output({"events", "--acknowledge", "m1"});
+    EXPECT_EQ(Announced("m1").at("jobs_acknowledged"), 1);
+    EXPECT_EQ(Announced("m1").at("jobs_asked_for_more_time"), 0);
+    ExpectHolds(Output({"maintenance", "list"}), " (asked for time until ");
+    Output({"events", "--extend", "m1", "--by", "10min"});
+    EXPECT_EQ(Announced("m1").at("jobs_acknowledged"), 0);
+    ExpectHolds(Output({"maintenance", "list"}), "0 of 1, 1 asks for more time\n");
+    Output({"events", "--acknowledge", "m1"});
+    EXPECT_EQ(Announced("m1").at("jobs_acknowledged"), 1) << "the job is ready after all";
+  }));
+}
+
+TEST(Announcements, ADrainShowsWhoHasAnswered) {
+  const DaemonProcess daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
+    if (rank != 0) return;
+    ExpectHolds(Output({"drain", "--within", "1h"}), "not acknowledged");
+    Output({"events", "--acknowledge", LastEvent("maintenance.scheduled").at("id")});
+    const std::string shown = Output({"drain", "--show"});
+    EXPECT_EQ(shown.find("not acknowledged"), std::string::npos) << shown;
+    ExpectHolds(shown, "  acknowledged 20");
+    const Ended waited = Ask({"drain", "--wait", "--within", "1s"});
+    ExpectHolds(waited.error, ", not acknowledged)");  // Another time asks anew.
+    Output({"drain", "--cancel"});
+  }));
+}
+
+TEST(Announcements, AnEventThatIsOutOfDateIsRefusedWithTheNewestOne) {
+  const DaemonProcess daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
+    if (rank != 0) return;
+    Announce({"--new-id", "m1", "--in", "1h"});
+    const std::string first = LastEvent("maintenance.scheduled").at("id");
+    Output({"events", "--acknowledge", first});
+    Announce({"--id", "m1", "--in", "2h"});
+    Announce({"--id", "m1", "--in", "3h"});
+    const std::string newest = LastEvent("maintenance.scheduled").at("id");
+    const Ended again = Ask({"events", "--acknowledge", first});
+    EXPECT_EQ(again.status, 1) << "the job has not acknowledged what holds now";
+    ExpectHolds(again.error, "out of date; answer '" + newest + "', which took its place");
+    EXPECT_EQ(Announced("m1").at("jobs_acknowledged"), 0);
+    Output({"maintenance", "cancel", "m1"});
+    const Ended over = Ask({"events", "--acknowledge", first});
+    EXPECT_EQ(over.status, 1);
+    ExpectHolds(over.error, "'" + newest + "' took its place, but that was called off");
+  }));
+}
+
 }  // namespace
 }  // namespace harmonaize::testing
