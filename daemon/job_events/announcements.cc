@@ -168,23 +168,41 @@ Status Announcements::CheckChange(const CloudNotice& before, const CloudNotice& 
     return InvalidArgument("{} has passed, so nothing can be announced for then",
                            MomentText(*after.not_before_seconds));
   }
-  const bool begins =
-      before.state == CloudNotice::State::kScheduled && after.state == CloudNotice::State::kStarted;
-  return begins && !update.early ? CheckPromise(after) : Status::Ok();
+  const bool is_promised = before.state == CloudNotice::State::kScheduled;
+  return is_promised && !update.early ? CheckPromise(before, after) : Status::Ok();
 }
 
-Status Announcements::CheckPromise(const CloudNotice& notice) const {
+double Announcements::PromisedFrom(const CloudNotice& notice) const {
   const auto found = notices_.find(Key{notice.source, notice.id});
-  if (found == notices_.end()) return Status::Ok();
+  if (found == notices_.end()) return 0;
   const Promise* const promise = services_.book->FindPromise(found->second.promise);
-  if (promise == nullptr || promise->promised_from_seconds <= UnixSeconds() + 1) {
-    return Status::Ok();
+  return promise == nullptr ? 0 : promise->promised_from_seconds;
+}
+
+Status Announcements::CheckPromise(const CloudNotice& before, const CloudNotice& after) const {
+  double promised = PromisedFrom(before);
+  if (after.state == CloudNotice::State::kScheduled) {
+    const bool is_moved = after.not_before_seconds != before.not_before_seconds;
+    if (!is_moved || !after.not_before_seconds.has_value() ||
+        static_cast<double>(*after.not_before_seconds) >= promised) {
+      return Status::Ok();
+    }
+    return InvalidUsage(
+        "it was promised that '{}' does not begin before {}, so it cannot be announced for {}; "
+        "--early breaks the promise",
+        after.id, MomentText(static_cast<int64_t>(promised)),
+        MomentText(*after.not_before_seconds));
   }
+  if (after.state != CloudNotice::State::kStarted) return Status::Ok();
+  // Where the promise has been broken already, the time that jobs were told instead holds.
+  if (before.not_before_seconds.has_value()) {
+    promised = std::min(promised, static_cast<double>(*before.not_before_seconds));
+  }
+  if (promised <= UnixSeconds() + 1) return Status::Ok();
   return InvalidUsage(
       "it was promised that '{}' does not begin before {}; wait for that, or break the promise "
-      "with "
-      "--early",
-      notice.id, MomentText(static_cast<int64_t>(promise->promised_from_seconds)));
+      "with --early",
+      after.id, MomentText(static_cast<int64_t>(promised)));
 }
 
 std::vector<Announcements::Active> Announcements::All() const {

@@ -36,7 +36,7 @@ struct NoticeUpdate {
   std::optional<int64_t> duration_seconds = {};
   std::optional<bool> survives = {};
   std::optional<std::string> text = {};
-  /// Whether it may begin before the time that jobs were promised.
+  /// Whether it may begin, or be announced to begin, before the time that jobs were promised.
   bool early = false;
 };
 
@@ -72,8 +72,8 @@ class Announcements final : public CommunicatorObserver {
   Status Take(const CloudNotice& notice);
   /// Does so with what an operator says, and returns the whole notice. Errors: those of Take;
   /// kInvalidUsage for an id that does not exist, or exists already, for the notice of a drain, for
-  /// what begins before its promised time and is not said to, and for what ends and never began;
-  /// kInvalidArgument for a time that has passed.
+  /// what begins, or is to begin, before its promised time and is not said to, and for what ends
+  /// and never began; kInvalidArgument for a time that has passed.
   Result<CloudNotice> Update(const NoticeUpdate& update);
 
   /// Something that holds now or is to come.
@@ -101,7 +101,8 @@ class Announcements final : public CommunicatorObserver {
   Result<CloudNotice> NoticeFor(const NoticeUpdate& update) const;
   Status CheckChange(const CloudNotice& before, const CloudNotice& after,
                      const NoticeUpdate& update) const;
-  Status CheckPromise(const CloudNotice& notice) const;
+  double PromisedFrom(const CloudNotice& notice) const;
+  Status CheckPromise(const CloudNotice& before, const CloudNotice& after) const;
   void Keep(const CloudNotice& notice);
   void TellJobs(Entry& entry);
   void TellOnce(Entry& entry, Job& job);

@@ -22,13 +22,16 @@ struct Promise {
   /// The latest time before which it was promised not to begin; 0: none was said. An earlier time
   /// that is said afterwards does not take the promise back.
   double promised_from_seconds = 0;
+  /// The time that was said last; 0: nobody knows it.
+  double announced_for_seconds = 0;
   double began_seconds = 0;  ///< When it began; 0: it has not, or nobody knows.
   double ended_seconds = 0;  ///< When it was over or called off; 0: not yet.
   bool withdrawn = false;
   /// It began when no job was left that it could have harmed, which may be early.
   bool nobody_left = false;
 
-  /// Returns whether the promise was kept; nullopt where none was made, or it has not begun.
+  /// Returns whether the promise was kept; nullopt where none was made, or it has not begun. One
+  /// that is announced for an earlier time now than was promised is broken for as long as it is.
   std::optional<bool> kept() const;
 
   bool operator==(const Promise&) const = default;

@@ -97,8 +97,9 @@ uint64_t PromiseBook::Note(const CloudNotice& notice) {
   const bool is_over = notice.state == CloudNotice::State::kCompleted ||
                        notice.state == CloudNotice::State::kWithdrawn;
   if (notice.state == CloudNotice::State::kScheduled) {
-    promise->promised_from_seconds = std::max(
-        promise->promised_from_seconds, static_cast<double>(notice.not_before_seconds.value_or(0)));
+    promise->announced_for_seconds = static_cast<double>(notice.not_before_seconds.value_or(0));
+    promise->promised_from_seconds =
+        std::max(promise->promised_from_seconds, promise->announced_for_seconds);
   }
   if (notice.state == CloudNotice::State::kStarted && promise->began_seconds == 0) {
     promise->began_seconds = now;

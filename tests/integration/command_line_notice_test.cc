@@ -124,5 +124,23 @@ TEST(Announcements, AnEventThatIsOutOfDateIsRefusedWithTheNewestOne) {
   }));
 }
 
+TEST(Announcements, AnEarlierTimeBreaksAPromiseAndHasToBeWantedOnce) {
+  const DaemonProcess daemon;
+  Announce({"--new-id", "m1", "--in", "2h"});
+  const std::string promised = Announced("m1").at("not_before");
+  const Ended earlier = Ask({"maintenance", "announce", "--id", "m1", "--in", "1s"});
+  EXPECT_EQ(earlier.status, 1);
+  ExpectHolds(earlier.error, "does not begin before " + promised.substr(0, 19) + "Z");
+  ExpectHolds(earlier.error, "--early");
+  EXPECT_EQ(Announced("m1").at("not_before"), promised) << "a refusal changes nothing";
+  EXPECT_EQ(PromiseOf("m1").at("kept"), nullptr);
+  Announce({"--id", "m1", "--in", "1s", "--early"});
+  EXPECT_EQ(PromiseOf("m1").at("kept"), false);
+  EXPECT_EQ(PromiseOf("m1").at("promised_from"), promised);
+  AwaitOverdue("m1");
+  EXPECT_EQ(Output({"maintenance", "start", "m1"}), "m1 has begun\n");
+  EXPECT_EQ(PromiseOf("m1").at("kept"), false);
+}
+
 }  // namespace
 }  // namespace harmonaize::testing

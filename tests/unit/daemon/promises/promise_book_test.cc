@@ -152,8 +152,16 @@ TEST_F(PromiseBookTest, AnEarlierTimeDoesNotTakeAPromiseBack) {
   const double promised = book_->promises()[0].promised_from_seconds;
   book_->Note(Maintenance("m", State::kScheduled, 10));
   EXPECT_EQ(book_->promises()[0].promised_from_seconds, promised);
+  EXPECT_EQ(book_->promises()[0].kept(), false) << "it is to begin before its time";
+  End();
+  Begin();
+  EXPECT_EQ(book_->promises()[0].kept(), false);
   book_->Note(Maintenance("m", State::kScheduled, 2000));
   EXPECT_GT(book_->promises()[0].promised_from_seconds, promised);
+  EXPECT_EQ(book_->promises()[0].kept(), std::nullopt);
+  book_->Note(Maintenance("m", State::kScheduled, 10));
+  book_->Note(Maintenance("m", State::kWithdrawn, 10));
+  EXPECT_EQ(book_->promises()[0].kept(), std::nullopt) << "it was called off";
   EXPECT_EQ(book_->promises().size(), 1u);
 }
 
