@@ -41,6 +41,8 @@ void AddAnswers(const Json& answers, TextTable* table) {
 }
 
 std::string CountedAnswers(const Json& announced) {
+  // Nobody is asked to answer to that.
+  if (TextAt(announced, "kind") == "risk_of_reclaim") return kMissing;
   const uint64_t asking = CountAt(announced, "jobs_asked_for_more_time");
   const std::string ready = fmt::format("{} of {}", CountAt(announced, "jobs_acknowledged"),
                                         CountAt(announced, "jobs_told"));

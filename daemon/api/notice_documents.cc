@@ -216,6 +216,7 @@ json PromisesDocument(EngineRooms& rooms, const TenantIdentity* tenant) {
   }
   json list = json::array();
   for (const Promise& promise : book.promises()) {
+    if (promise.is_empty()) continue;
     const auto told = told_of.find(promise.number);
     if (told == told_of.end() && tenant != nullptr) continue;
     json one = Describe(promise, tenant == nullptr);

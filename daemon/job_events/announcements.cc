@@ -24,8 +24,11 @@ bool HasEnded(CloudNotice::State state) {
 
 /// Returns whether jobs would be told the same of both.
 bool LookAlike(const CloudNotice& a, const CloudNotice& b) {
-  return a.kind == b.kind && a.state == b.state && a.not_before_seconds == b.not_before_seconds &&
-         a.duration_seconds == b.duration_seconds && a.survives == b.survives;
+  // A condition holds from when it is announced.
+  const bool both_hold = IsCondition(a.kind) && !HasEnded(a.state) && !HasEnded(b.state);
+  return a.kind == b.kind && (a.state == b.state || both_hold) &&
+         a.not_before_seconds == b.not_before_seconds && a.duration_seconds == b.duration_seconds &&
+         a.survives == b.survives;
 }
 
 /// Returns what a line of the log says of a notice's state, between its source and its id.
@@ -52,7 +55,7 @@ bool IsChosenId(std::string_view id) {
 
 bool IsOverdue(const CloudNotice& notice) {
   return notice.source == kOperatorSource && notice.state == CloudNotice::State::kScheduled &&
-         notice.not_before_seconds.has_value() &&
+         !IsCondition(notice.kind) && notice.not_before_seconds.has_value() &&
          static_cast<double>(*notice.not_before_seconds) < UnixSeconds();
 }
 
@@ -156,7 +159,7 @@ Status Announcements::CheckChange(const CloudNotice& before, const CloudNotice& 
     return InvalidUsage("'{}' has begun, and cannot be scheduled again", after.id);
   }
   if (before.state == CloudNotice::State::kScheduled &&
-      after.state == CloudNotice::State::kCompleted) {
+      after.state == CloudNotice::State::kCompleted && !IsCondition(after.kind)) {
     return InvalidUsage(
         "'{}' has never begun, so it cannot be over: `harmonaize maintenance cancel {}` calls it "
         "off; if it did take place, start it first",

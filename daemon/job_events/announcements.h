@@ -11,6 +11,7 @@
 
 #include "daemon/communicator/communicator_observer.h"
 #include "daemon/job_events/job_events.h"
+#include "daemon/promises/promise.h"
 #include "daemon/sources/cloud_notice.h"
 #include "src/base/status.h"
 
@@ -19,11 +20,6 @@ namespace harmonaize::daemon {
 class CommunicatorRegistry;
 class PromiseBook;
 class RecordKeeper;
-
-/// The source of what operators announce.
-inline constexpr char kOperatorSource[] = "operator";
-/// Begins the ids of what a drain announces; no other announcement has such an id.
-inline constexpr char kDrainPrefix[] = "drain-";
 
 /// What an operator says of an announcement. What is left out stays as it was, or has its default.
 struct NoticeUpdate {
@@ -45,7 +41,7 @@ struct NoticeUpdate {
 bool IsChosenId(std::string_view id);
 
 /// Returns whether the time of something that operators announced has passed without anybody saying
-/// that it began. Clouds say themselves what has become of theirs.
+/// that it began. Clouds say themselves what has become of theirs. A condition is never overdue.
 bool IsOverdue(const CloudNotice& notice);
 
 /// What is announced for this host, by clouds or by its operators, and which jobs have been told.

@@ -135,7 +135,10 @@ Status NoticeAnswers::CheckOpen(const ToldNotice& told) const {
   }
   const Promise* const promise = services_.book->FindPromise(told.promise);
   if (promise != nullptr && promise->withdrawn) return InvalidUsage("that was called off");
-  if (promise != nullptr && (promise->began_seconds != 0 || promise->ended_seconds != 0)) {
+  if (promise != nullptr && promise->ended_seconds != 0) {
+    return InvalidUsage("that is over, so nothing can be answered any more");
+  }
+  if (promise != nullptr && promise->began_seconds != 0) {
     return InvalidUsage("that has begun already, so nothing can be answered any more");
   }
   if (told.deadline_seconds != 0 && UnixSeconds() >= told.deadline_seconds) {

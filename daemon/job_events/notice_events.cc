@@ -124,19 +124,46 @@ EventData ReclaimWithdrawn(const CloudNotice& notice, const std::vector<int32_t>
   return data;
 }
 
-EventData AtRisk(const std::vector<int32_t>& ranks) {
+/// Returns when something that is only likely may happen; `unknown` where nobody knows.
+std::string LikelyTimeText(const CloudNotice& notice, const char* unknown) {
+  if (!notice.not_before_seconds.has_value()) return unknown;
+  const double seconds = SecondsUntil(notice);
+  return seconds <= 0 ? "at any moment" : WhenText(notice, seconds);
+}
+
+EventData AtRisk(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
   EventData data(EventType::kCapacityForecast,
-                 fmt::format("{} may be taken back soon; nobody knows when", RankList(ranks)));
+                 fmt::format("{} may be taken back {}", RankList(ranks),
+                             LikelyTimeText(notice, "soon; nobody knows when")));
   data.Set(fields::kRanks, ranks).Set(fields::kRecommendedAction, "checkpoint");
   return data;
 }
 
-EventData Failing(const std::vector<int32_t>& ranks) {
+EventData AtRiskNoLonger(const std::vector<int32_t>& ranks) {
+  EventData data(EventType::kCapacityForecast,
+                 fmt::format("{} are not at risk of being taken back any more", RankList(ranks)));
+  data.Set(fields::kRanks, ranks).Set(fields::kRecommendedAction, "none");
+  return data;
+}
+
+EventData Failing(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
   EventData data(EventType::kHostFailing,
-                 fmt::format("{} may fail: what they run on is not healthy", RankList(ranks)));
+                 fmt::format("{} may fail {}: what they run on is not healthy", RankList(ranks),
+                             LikelyTimeText(notice, "at any moment")));
   data.Set(fields::kRanks, ranks)
       .Set(fields::kConfidence, 0.5)
       .Set(fields::kRecommendedAction, "checkpoint");
+  return data;
+}
+
+EventData FailingNoLonger(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  EventData data(
+      EventType::kMaintenanceCompleted,
+      fmt::format("{} are not expected to fail any more: what they run on is healthy again",
+                  RankList(ranks)));
+  data.Set(fields::kMaintenance, notice.id)
+      .Set(fields::kRanks, ranks)
+      .Set(fields::kOutcome, notice.state == State::kWithdrawn ? "withdrawn" : "done");
   return data;
 }
 
@@ -186,11 +213,15 @@ std::optional<JobEvents::News> NewsOf(const CloudNotice& notice,
       }
       return news(EventType::kCapacityReclaimed, Reclaimed(ranks));
     case Kind::kRiskOfReclaim:
-      if (IsOver(notice.state)) return std::nullopt;
-      return news(EventType::kCapacityForecast, AtRisk(ranks));
+      if (IsOver(notice.state)) {
+        return news(EventType::kCapacityForecast, AtRiskNoLonger(ranks));
+      }
+      return news(EventType::kCapacityForecast, AtRisk(notice, ranks));
     case Kind::kUnhealthy:
-      if (IsOver(notice.state)) return std::nullopt;
-      return news(EventType::kHostFailing, Failing(ranks));
+      if (IsOver(notice.state)) {
+        return news(EventType::kMaintenanceCompleted, FailingNoLonger(notice, ranks));
+      }
+      return news(EventType::kHostFailing, Failing(notice, ranks));
     case Kind::kServiceRestart:
       // The end of the daemon is told by JobEvents::TellOfEnd.
       if (notice.state == State::kStarted) return std::nullopt;

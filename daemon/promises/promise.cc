@@ -39,6 +39,14 @@ TenantIdentity TenantIn(RecordFields& fields) {
 
 }  // namespace
 
+bool IsCondition(CloudNotice::Kind kind) {
+  return kind == CloudNotice::Kind::kUnhealthy || kind == CloudNotice::Kind::kRiskOfReclaim;
+}
+
+bool Promise::is_empty() const {
+  return IsCondition(kind) && promised_from_seconds == 0;
+}
+
 std::optional<bool> Promise::kept() const {
   if (promised_from_seconds == 0) return std::nullopt;
   if (began_seconds == 0) {

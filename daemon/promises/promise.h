@@ -12,7 +12,17 @@
 
 namespace harmonaize::daemon {
 
-/// A promise of time before something happens to this host, and what became of it.
+/// The source of what operators announce.
+inline constexpr char kOperatorSource[] = "operator";
+/// Begins the ids of what a drain announces; no other announcement has such an id.
+inline constexpr char kDrainPrefix[] = "drain-";
+
+/// Returns whether a notice says that something holds, rather than that it begins at a time: it is
+/// told and may be answered, but promises nothing.
+bool IsCondition(CloudNotice::Kind kind);
+
+/// A promise of time before something happens to this host, and what became of it. What jobs may
+/// answer without anything being promised has one, too.
 struct Promise {
   uint64_t number = 0;  ///< Grows from one promise to the next.
   std::string source;
@@ -33,6 +43,9 @@ struct Promise {
   /// Returns whether the promise was kept; nullopt where none was made, or it has not begun. One
   /// that is announced for an earlier time now than was promised is broken for as long as it is.
   std::optional<bool> kept() const;
+
+  /// Returns whether nothing was ever promised by it.
+  bool is_empty() const;
 
   bool operator==(const Promise&) const = default;
 };

@@ -78,9 +78,7 @@ Promise* PromiseBook::PromiseOf(const std::string& source, const std::string& id
 }
 
 uint64_t PromiseBook::Note(const CloudNotice& notice) {
-  if (notice.kind == CloudNotice::Kind::kRiskOfReclaim ||
-      notice.kind == CloudNotice::Kind::kUnhealthy)
-    return 0;
+  if (notice.kind == CloudNotice::Kind::kRiskOfReclaim) return 0;
   const double now = UnixSeconds();
   Promise* promise = PromiseOf(notice.source, notice.id);
   if (promise == nullptr) {
@@ -96,12 +94,13 @@ uint64_t PromiseBook::Note(const CloudNotice& notice) {
   promise->kind = notice.kind;
   const bool is_over = notice.state == CloudNotice::State::kCompleted ||
                        notice.state == CloudNotice::State::kWithdrawn;
-  if (notice.state == CloudNotice::State::kScheduled) {
+  const bool has_time = !IsCondition(notice.kind);
+  if (notice.state == CloudNotice::State::kScheduled && has_time) {
     promise->announced_for_seconds = static_cast<double>(notice.not_before_seconds.value_or(0));
     promise->promised_from_seconds =
         std::max(promise->promised_from_seconds, promise->announced_for_seconds);
   }
-  if (notice.state == CloudNotice::State::kStarted && promise->began_seconds == 0) {
+  if (notice.state == CloudNotice::State::kStarted && has_time && promise->began_seconds == 0) {
     promise->began_seconds = now;
   }
   if (is_over) promise->ended_seconds = now;
@@ -124,15 +123,20 @@ const Promise* PromiseBook::FindPromise(uint64_t number) const {
   return found == promises_.end() ? nullptr : &*found;
 }
 
+// What promised nothing goes first, so that a host whose health comes and goes loses no promise.
 void PromiseBook::ForgetOldestPromise() {
-  const uint64_t number = promises_.front().number;
+  auto oldest = std::find_if(promises_.begin(), promises_.end(), [](const Promise& one) {
+    return one.is_empty() && one.ended_seconds != 0;
+  });
+  if (oldest == promises_.end()) oldest = promises_.begin();
+  const uint64_t number = oldest->number;
   for (auto it = told_.begin(); it != told_.end();) {
     const auto one = it++;
     if (one->promise == number) Forget(one);
   }
-  const Record record = RecordOf(promises_.front());
+  const Record record = RecordOf(*oldest);
   keeper_.Remove(record.kind, record.key);
-  promises_.pop_front();
+  promises_.erase(oldest);
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ class PromiseBook {
   void Restore();
 
   /// Notes what a notice promises, or what has become of it. Returns the promise's number; 0 for a
-  /// notice that promises nothing.
+  /// notice that nobody is asked to answer.
   uint64_t Note(const CloudNotice& notice);
   /// Notes that no job is left that what begins now could harm.
   void NoteNobodyLeft(const std::string& source, const std::string& id);

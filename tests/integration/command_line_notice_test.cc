@@ -142,5 +142,38 @@ TEST(Announcements, AnEarlierTimeBreaksAPromiseAndHasToBeWantedOnce) {
   EXPECT_EQ(PromiseOf("m1").at("kept"), false);
 }
 
+TEST(Announcements, AHostThatIsNotHealthyIsAnsweredToldOfOnceAndCalledOff) {
+  const DaemonProcess daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
+    if (rank != 0) return;
+    Announce({"--new-id", "disks", "--kind", "unhealthy"});
+    EXPECT_EQ(LastEvent("host.failing").at("severitytext"), "ERROR");
+    EXPECT_EQ(Announced("disks").at("jobs_told"), 1);
+    ExpectHolds(Output({"events", "--acknowledge", "disks"}), "acknowledged 20");
+    EXPECT_EQ(Announced("disks").at("jobs_acknowledged"), 1);
+    Output({"maintenance", "start", "disks"});
+    EXPECT_EQ(EventsOf("host.failing").size(), 1u) << "it held from the beginning";
+    EXPECT_EQ(Announced("disks").at("jobs_acknowledged"), 1);
+    EXPECT_EQ(PromiseOf("disks"), nullptr) << "no time was promised";
+    Output({"maintenance", "cancel", "disks"});
+    const json ended = LastEvent("maintenance.completed");
+    EXPECT_EQ(ended.at("data").at("maintenance"), "disks");
+    ExpectHolds(ended.at("data").at("text"), "healthy again");
+  }));
+}
+
+TEST(Announcements, ARiskSaysWhenItIsKnownAndIsCalledOff) {
+  const DaemonProcess daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
+    if (rank != 0) return;
+    Announce({"--new-id", "spot", "--kind", "risk_of_reclaim", "--in", "1h"});
+    ExpectHolds(LastEvent("capacity.forecast").at("data").at("text"), "may be taken back in ");
+    Output({"maintenance", "cancel", "spot"});
+    const json ended = LastEvent("capacity.forecast");
+    EXPECT_EQ(ended.at("data").at("recommended_action"), "none");
+    ExpectHolds(ended.at("data").at("text"), "are not at risk of being taken back any more");
+  }));
+}
+
 }  // namespace
 }  // namespace harmonaize::testing
