@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/promises/promise.h"
 #include "daemon/tenant/rank_list.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event.h"
@@ -51,6 +52,37 @@ std::string WhenText(const CloudNotice& notice, double seconds) {
 }
 
 // The texts and the data name what the job's own ranks have to expect, and nothing of the host.
+
+// A drain ends nothing that goes on, also not when its time is over: only a restart does.
+EventData Draining(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  const bool restarts = notice.kind == Kind::kServiceRestart;
+  const bool timed = notice.not_before_seconds.has_value();
+  const std::string until = timed ? "is waited for until " + MomentText(*notice.not_before_seconds)
+                                  : std::string("may take as long as it needs");
+  EventData data(
+      EventType::kMaintenanceScheduled,
+      fmt::format("the service of {} takes no new programs{}; what runs goes on, and {}",
+                  RankList(ranks), restarts ? ", and restarts once none is left" : "", until));
+  data.Set(fields::kMaintenance, notice.id)
+      .Set(fields::kRanks, ranks)
+      .Set(fields::kKind, "unknown")
+      .Set(fields::kRecommendedAction, "none");
+  if (timed) {
+    data.Set(fields::kNotBefore, *notice.not_before_seconds * 1'000'000'000)
+        .Set(fields::kNoticeSeconds, SecondsUntil(notice));
+  }
+  return data;
+}
+
+EventData DrainCalledOff(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  EventData data(EventType::kMaintenanceCompleted,
+                 fmt::format("the service of {} takes new programs again{}", RankList(ranks),
+                             notice.kind == Kind::kServiceRestart ? ", and does not restart" : ""));
+  data.Set(fields::kMaintenance, notice.id)
+      .Set(fields::kRanks, ranks)
+      .Set(fields::kOutcome, "withdrawn");
+  return data;
+}
 
 EventData Scheduled(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
   const double seconds = SecondsUntil(notice);
@@ -195,6 +227,12 @@ std::optional<JobEvents::News> NewsOf(const CloudNotice& notice,
   const auto news = [](EventType type, EventData data) {
     return JobEvents::News{.type = type, .subject = "", .data = std::move(data)};
   };
+  if (IsPlainDrain(notice)) {
+    if (IsOver(notice.state)) {
+      return news(EventType::kMaintenanceCompleted, DrainCalledOff(notice, ranks));
+    }
+    return news(EventType::kMaintenanceScheduled, Draining(notice, ranks));
+  }
   switch (notice.kind) {
     case Kind::kMaintenance:
       if (notice.state == State::kScheduled) {
@@ -225,11 +263,14 @@ std::optional<JobEvents::News> NewsOf(const CloudNotice& notice,
     case Kind::kServiceRestart:
       // The end of the daemon is told by JobEvents::TellOfEnd.
       if (notice.state == State::kStarted) return std::nullopt;
+      if (notice.state == State::kWithdrawn) {
+        return news(EventType::kMaintenanceCompleted, DrainCalledOff(notice, ranks));
+      }
       if (IsOver(notice.state)) {
         return news(EventType::kMaintenanceCompleted, Completed(notice, ranks));
       }
       if (SaysWhen(notice)) return news(EventType::kDaemonRestarting, Restarting(notice, ranks));
-      return news(EventType::kMaintenanceScheduled, Scheduled(notice, ranks));
+      return news(EventType::kMaintenanceScheduled, Draining(notice, ranks));
   }
   return std::nullopt;
 }

@@ -39,12 +39,18 @@ TenantIdentity TenantIn(RecordFields& fields) {
 
 }  // namespace
 
+bool IsPlainDrain(const CloudNotice& notice) {
+  return notice.source == kOperatorSource && notice.kind == CloudNotice::Kind::kMaintenance &&
+         notice.id.starts_with(kDrainPrefix);
+}
+
 bool IsCondition(CloudNotice::Kind kind) {
   return kind == CloudNotice::Kind::kUnhealthy || kind == CloudNotice::Kind::kRiskOfReclaim;
 }
 
 bool Promise::is_empty() const {
-  return IsCondition(kind) && promised_from_seconds == 0;
+  const CloudNotice notice{.source = source, .id = id, .kind = kind};
+  return promised_from_seconds == 0 && (IsCondition(kind) || IsPlainDrain(notice));
 }
 
 std::optional<bool> Promise::kept() const {

@@ -17,6 +17,10 @@ inline constexpr char kOperatorSource[] = "operator";
 /// Begins the ids of what a drain announces; no other announcement has such an id.
 inline constexpr char kDrainPrefix[] = "drain-";
 
+/// Returns whether a notice is of a drain after which nothing happens to jobs: the daemon waits for
+/// them, and does not restart.
+bool IsPlainDrain(const CloudNotice& notice);
+
 /// Returns whether a notice says that something holds, rather than that it begins at a time: it is
 /// told and may be answered, but promises nothing.
 bool IsCondition(CloudNotice::Kind kind);

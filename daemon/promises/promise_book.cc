@@ -94,7 +94,7 @@ uint64_t PromiseBook::Note(const CloudNotice& notice) {
   promise->kind = notice.kind;
   const bool is_over = notice.state == CloudNotice::State::kCompleted ||
                        notice.state == CloudNotice::State::kWithdrawn;
-  const bool has_time = !IsCondition(notice.kind);
+  const bool has_time = !IsCondition(notice.kind) && !IsPlainDrain(notice);
   if (notice.state == CloudNotice::State::kScheduled && has_time) {
     promise->announced_for_seconds = static_cast<double>(notice.not_before_seconds.value_or(0));
     promise->promised_from_seconds =

@@ -175,5 +175,30 @@ TEST(Announcements, ARiskSaysWhenItIsKnownAndIsCalledOff) {
   }));
 }
 
+TEST(Announcements, ADrainTellsJobsThatNothingEndsThemAndPromisesNothing) {
+  const DaemonProcess daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
+    if (rank != 0) return;
+    Output({"drain"});
+    const json begun = LastEvent("maintenance.scheduled").at("data");
+    EXPECT_EQ(begun.at("text"),
+              "the service of ranks 0, 1 takes no new programs; what runs goes on, and may take as "
+              "long as it needs");
+    EXPECT_EQ(begun.at("kind"), "unknown");
+    EXPECT_EQ(begun.at("recommended_action"), "none");
+    Output({"drain", "--restart"});
+    ExpectHolds(LastEvent("maintenance.scheduled").at("data").at("text"),
+                ", and restarts once none is left; what runs goes on");
+    Output({"drain", "--no-restart", "--within", "1s"});
+    ExpectHolds(LastEvent("maintenance.scheduled").at("data").at("text"), "is waited for until 20");
+    const std::string id = begun.at("maintenance");
+    AwaitOverdue(id);
+    Output({"drain", "--cancel"});
+    EXPECT_EQ(LastEvent("maintenance.completed").at("data").at("text"),
+              "the service of ranks 0, 1 takes new programs again");
+    EXPECT_EQ(PromiseOf(id), nullptr) << "nothing that could be early was promised";
+  }));
+}
+
 }  // namespace
 }  // namespace harmonaize::testing
