@@ -162,8 +162,8 @@ Result<std::string> SetState(const ChangeOptions& options, const char* state, co
 }
 
 std::string CheckWhen(const std::string& word) {
-  const bool is_time = SecondsInWord(word).ok();
-  return is_time ? std::string() : CheckMomentWord(word);
+  const bool is_time = SecondsInWord(word).ok() || IsNumberAlone(word);
+  return is_time ? CheckSecondsWord(word) : CheckMomentWord(word);
 }
 
 void AddAnnounce(CLI::App& maintenance, CommandLine& command_line) {

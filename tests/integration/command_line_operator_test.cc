@@ -110,6 +110,9 @@ TEST(MaintenanceCommand, TakesATimeWithoutAnOptionAndEchoesTheMoment) {
   Announce({"--id", "m2", "--at", "unknown"});
   EXPECT_EQ(Announced("m2").at("not_before"), nullptr) << "the time was taken back";
   EXPECT_EQ(Ask({"maintenance", "announce", "soon"}).status, 2);
+  const Ended unitless = Ask({"maintenance", "announce", "30"});
+  EXPECT_EQ(unitless.status, 2);
+  ExpectHolds(unitless.error, "30 what? A time has a unit");
 }
 
 TEST(MaintenanceCommand, WhatIsOverdueIsMarkedAndNewJobsDoNotHearOfIt) {

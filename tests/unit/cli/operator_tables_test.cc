@@ -16,17 +16,22 @@ namespace {
 
 TEST(TimeWords, ATimeHasOneOrSeveralUnits) {
   const auto seconds = [](const char* word) { return SecondsInWord(word).value(); };
-  EXPECT_EQ(seconds("90"), 90);
   EXPECT_EQ(seconds("90s"), 90);
   EXPECT_EQ(seconds("10 min"), 600);
   EXPECT_EQ(seconds("1h30m"), 5400);
   EXPECT_EQ(seconds("1h 30min 5s"), 5405);
   EXPECT_EQ(seconds("1.5h"), 5400);
   EXPECT_EQ(seconds("2d"), 172800);
-  for (const char* const word :
-       {"", "soon", "h", "1h30", "30 1h", "1.2.3h", "1x", "-1h", "1h-30m", "1e3s", "inf"}) {
+  for (const char* const word : {"", "90", "1.5", "0", "soon", "h", "1h30", "30 1h", "1.2.3h", "1x",
+                                 "-1h", "1h-30m", "1e3s", "inf"}) {
     EXPECT_FALSE(SecondsInWord(word).ok()) << word;
   }
+}
+
+TEST(TimeWords, ANumberAloneIsAskedForItsUnit) {
+  EXPECT_EQ(CheckSecondsWord("30"), "30 what? A time has a unit, such as 30s, 30min or 30h");
+  ExpectHolds(CheckMoreTimeWord("10"), "10 what?");
+  ExpectHolds(CheckSecondsWord("1h30"), "is no time, such as");
 }
 
 TEST(TimeWords, ATimeThatIsTooLongIsSaidToBe) {
