@@ -209,10 +209,14 @@ json DescribeAnswer(const ToldNotice& told) {
 json PromisesDocument(EngineRooms& rooms, const TenantIdentity* tenant) {
   const PromiseBook& book = rooms.events().promises();
   std::map<uint64_t, json> told_of;  // by Promise::number
+  json answerable = json::array();
   for (const ToldNotice& told : book.told()) {
     if (tenant != nullptr && told.tenant.name != tenant->name) continue;
     told_of[told.promise].push_back(tenant == nullptr ? DescribeForOperators(rooms, told)
                                                       : DescribeAnswer(told));
+    if (rooms.events().answers().CheckOpen(told).ok() && !HasEnded(rooms, told)) {
+      answerable.push_back(told.event_id());
+    }
   }
   json list = json::array();
   for (const Promise& promise : book.promises()) {
@@ -223,7 +227,7 @@ json PromisesDocument(EngineRooms& rooms, const TenantIdentity* tenant) {
     one["told"] = told == told_of.end() ? json::array() : std::move(told->second);
     list.push_back(std::move(one));
   }
-  return {{"promises", std::move(list)}};
+  return {{"promises", std::move(list)}, {"answerable", std::move(answerable)}};
 }
 
 json DrainDocument(EngineRooms& rooms) {

@@ -244,7 +244,7 @@ void Announcements::TellOnce(Entry& entry, Job& job) {
   if (HasEnded(entry.notice.state) && !entry.heard.contains(&job)) return;
   if (!entry.told.insert(&job).second) return;
   const std::vector<int32_t> ranks = RanksHereOf(job);
-  std::optional<JobEvents::News> news = NewsOf(entry.notice, ranks);
+  std::optional<JobEvents::News> news = NewsOf(entry.notice, ranks, entry.heard.contains(&job));
   if (!news.has_value()) return;
   entry.heard.insert(&job);
   const uint64_t event = services_.events->Tell(job, std::move(*news));

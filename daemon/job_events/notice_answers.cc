@@ -33,11 +33,15 @@ std::string DeadlineText(double seconds) {
   return TimeText(static_cast<int64_t>(seconds) * 1'000'000'000);
 }
 
-JobEvents::News AnswerNews(const ToldNotice& told, double asked_until_seconds) {
+/// `announced`: the id under which that was announced; "" where this daemon does not know it.
+JobEvents::News AnswerNews(const ToldNotice& told, const std::string& announced,
+                           double asked_until_seconds) {
   const bool ready = asked_until_seconds == 0;
+  const std::string what = std::string(InfoOf(told.type).name) +
+                           (announced.empty() ? std::string() : " of " + announced);
   EventData data(EventType::kNoticeAnswered,
-                 ready ? fmt::format("{} is acknowledged", InfoOf(told.type).name)
-                       : fmt::format("more time is asked for {}, until {}", InfoOf(told.type).name,
+                 ready ? fmt::format("{} is acknowledged", what)
+                       : fmt::format("more time is asked for {}, until {}", what,
                                      DeadlineText(asked_until_seconds)));
   data.Set(fields::kEvent, told.event_id())
       .Set(fields::kAnswer, ready ? "acknowledged" : "more_time");
@@ -157,7 +161,9 @@ Result<ToldNotice> NoticeAnswers::Give(const TenantIdentity& tenant, const ToldN
   const std::optional<JobIdentity> id = ParseJob(told.job);
   Job* const job = id.has_value() ? services_.jobs->FindById(*id, tenant.number) : nullptr;
   if (job != nullptr && job->communicators > 0) {
-    services_.events->Tell(*job, AnswerNews(told, asked_until_seconds));
+    const Promise* const promise = services_.book->FindPromise(told.promise);
+    services_.events->Tell(
+        *job, AnswerNews(told, promise == nullptr ? "" : promise->id, asked_until_seconds));
   } else if (told.began_here) {
     services_.book->Answer(told, asked_until_seconds, UnixSeconds());
   } else {

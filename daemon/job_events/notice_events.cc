@@ -84,10 +84,21 @@ EventData DrainCalledOff(const CloudNotice& notice, const std::vector<int32_t>& 
   return data;
 }
 
-EventData Scheduled(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+/// Returns "changed: " before the text of what a job has heard of before.
+const char* ChangeText(bool is_change) {
+  return is_change ? "changed: " : "";
+}
+
+std::string LengthText(const CloudNotice& notice) {
+  if (!notice.duration_seconds.has_value()) return "";
+  return fmt::format(", for {},", TimeLeftText(static_cast<double>(*notice.duration_seconds)));
+}
+
+EventData Scheduled(const CloudNotice& notice, const std::vector<int32_t>& ranks, bool is_change) {
   const double seconds = SecondsUntil(notice);
   EventData data(EventType::kMaintenanceScheduled,
-                 fmt::format("maintenance {} {} {}", WhenText(notice, seconds),
+                 fmt::format("{}maintenance {}{} {} {}", ChangeText(is_change),
+                             WhenText(notice, seconds), LengthText(notice),
                              notice.survives ? "makes a pause for" : "ends", RankList(ranks)));
   data.Set(fields::kMaintenance, notice.id)
       .Set(fields::kRanks, ranks)
@@ -127,11 +138,11 @@ EventData Completed(const CloudNotice& notice, const std::vector<int32_t>& ranks
   return data;
 }
 
-EventData Reclaim(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+EventData Reclaim(const CloudNotice& notice, const std::vector<int32_t>& ranks, bool is_change) {
   const double seconds = SecondsUntil(notice);
-  EventData data(
-      EventType::kCapacityReclaim,
-      fmt::format("{} will be taken back {}", RankList(ranks), WhenText(notice, seconds)));
+  EventData data(EventType::kCapacityReclaim,
+                 fmt::format("{}{} will be taken back {}", ChangeText(is_change), RankList(ranks),
+                             WhenText(notice, seconds)));
   const auto now = static_cast<int64_t>(UnixSeconds());
   data.Set(fields::kRanks, ranks)
       .Set(fields::kDeadline, notice.not_before_seconds.value_or(now) * 1'000'000'000)
@@ -199,11 +210,12 @@ EventData FailingNoLonger(const CloudNotice& notice, const std::vector<int32_t>&
   return data;
 }
 
-EventData Restarting(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+EventData Restarting(const CloudNotice& notice, const std::vector<int32_t>& ranks, bool is_change) {
   const double seconds = SecondsUntil(notice);
-  EventData data(EventType::kDaemonRestarting,
-                 fmt::format("the service of {} restarts {}, or as soon as no communicator is left",
-                             RankList(ranks), WhenText(notice, seconds)));
+  EventData data(
+      EventType::kDaemonRestarting,
+      fmt::format("{}the service of {} restarts {}, or as soon as no communicator is left",
+                  ChangeText(is_change), RankList(ranks), WhenText(notice, seconds)));
   data.Set(fields::kMaintenance, notice.id)
       .Set(fields::kDeadline, *notice.not_before_seconds * 1'000'000'000)
       .Set(fields::kNoticeSeconds, seconds)
@@ -222,8 +234,8 @@ bool IsOver(State state) {
 
 }  // namespace
 
-std::optional<JobEvents::News> NewsOf(const CloudNotice& notice,
-                                      const std::vector<int32_t>& ranks) {
+std::optional<JobEvents::News> NewsOf(const CloudNotice& notice, const std::vector<int32_t>& ranks,
+                                      bool is_change) {
   const auto news = [](EventType type, EventData data) {
     return JobEvents::News{.type = type, .subject = "", .data = std::move(data)};
   };
@@ -236,7 +248,7 @@ std::optional<JobEvents::News> NewsOf(const CloudNotice& notice,
   switch (notice.kind) {
     case Kind::kMaintenance:
       if (notice.state == State::kScheduled) {
-        return news(EventType::kMaintenanceScheduled, Scheduled(notice, ranks));
+        return news(EventType::kMaintenanceScheduled, Scheduled(notice, ranks, is_change));
       }
       if (notice.state == State::kStarted) {
         return news(EventType::kMaintenanceStarted, Started(notice, ranks));
@@ -244,7 +256,7 @@ std::optional<JobEvents::News> NewsOf(const CloudNotice& notice,
       return news(EventType::kMaintenanceCompleted, Completed(notice, ranks));
     case Kind::kReclaim:
       if (notice.state == State::kScheduled) {
-        return news(EventType::kCapacityReclaim, Reclaim(notice, ranks));
+        return news(EventType::kCapacityReclaim, Reclaim(notice, ranks, is_change));
       }
       if (notice.state == State::kWithdrawn) {
         return news(EventType::kCapacityWithdrawn, ReclaimWithdrawn(notice, ranks));
@@ -269,7 +281,8 @@ std::optional<JobEvents::News> NewsOf(const CloudNotice& notice,
       if (IsOver(notice.state)) {
         return news(EventType::kMaintenanceCompleted, Completed(notice, ranks));
       }
-      if (SaysWhen(notice)) return news(EventType::kDaemonRestarting, Restarting(notice, ranks));
+      if (SaysWhen(notice))
+        return news(EventType::kDaemonRestarting, Restarting(notice, ranks, is_change));
       return news(EventType::kMaintenanceScheduled, Draining(notice, ranks));
   }
   return std::nullopt;

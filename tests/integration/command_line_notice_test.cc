@@ -200,5 +200,29 @@ TEST(Announcements, ADrainTellsJobsThatNothingEndsThemAndPromisesNothing) {
   }));
 }
 
+TEST(EventsCommand, SaysWhichMaintenanceChangesAndOffersAnAnswerWhereThereCanBeOne) {
+  const DaemonProcess daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
+    if (rank != 0) return;
+    Announce({"--new-id", "m1", "--in", "2d", "--for", "10min"});
+    const std::string first = LastEvent("maintenance.scheduled").at("id");
+    Announce({"--id", "m1", "--for", "20min"});
+    const json changed = LastEvent("maintenance.scheduled");
+    const std::string text = changed.at("data").at("text");
+    EXPECT_TRUE(text.starts_with("changed: maintenance in ")) << text;
+    ExpectHolds(text, ", for 20 min 0 s, ends ranks 0, 1");
+    Output({"events", "--acknowledge", "m1"});
+    EXPECT_EQ(LastEvent("notice.answered").at("data").at("text"),
+              "maintenance.scheduled of m1 is acknowledged");
+    const std::string offer = "answer with: harmonaize events --acknowledge ";
+    const std::string table = Output({"events"});
+    ExpectHolds(table, "ends ranks 0, 1 (m1)\n");
+    ExpectHolds(table, offer + changed.at("id").get<std::string>());
+    EXPECT_EQ(table.find(offer + first), std::string::npos) << "it is out of date";
+    Output({"maintenance", "cancel", "m1"});
+    EXPECT_EQ(Output({"events"}).find(offer), std::string::npos) << "it was called off";
+  }));
+}
+
 }  // namespace
 }  // namespace harmonaize::testing
