@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -222,6 +223,24 @@ TEST(EventsCommand, SaysWhichMaintenanceChangesAndOffersAnAnswerWhereThereCanBeO
     Output({"maintenance", "cancel", "m1"});
     EXPECT_EQ(Output({"events"}).find(offer), std::string::npos) << "it was called off";
   }));
+}
+
+TEST(AuditLog, SaysWhatOperatorsHaveAnnouncedBegunAndCalledOff) {
+  RestartingDaemon daemon;
+  Announce({"--new-id", "m1", "--in", "1h"});
+  Output({"maintenance", "start", "--early", "m1"});
+  Output({"drain"});
+  Output({"drain", "--cancel"});
+  daemon.End();
+  std::ifstream file(daemon.state_path() + "/audit.log");
+  std::vector<std::string> changes;
+  for (std::string line; std::getline(file, line);) {
+    const json entry = json::parse(line);
+    changes.push_back(entry.value("id", "-") + " " + entry.value("state", "-"));
+  }
+  EXPECT_EQ(changes,
+            (std::vector<std::string>{"m1 scheduled", "m1 started", "- drained", "- serving"}));
+  daemon.Begin();
 }
 
 }  // namespace
