@@ -7,6 +7,7 @@
 #include "daemon/http/entity_tags.h"
 #include "daemon/job_events/event_rooms.h"
 #include "daemon/runtime/background.h"
+#include "daemon/sources/cloud_notice.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -23,14 +24,27 @@ AuditNote NoteOf(const nlohmann::json& document) {
   return {.id = word("id"), .state = word("state")};
 }
 
+/// Returns what a request that was refused asked for. Its body has been checked, or says nothing.
+AuditNote NoteOf(const HttpRequest& request) {
+  const nlohmann::json body = nlohmann::json::parse(request.body, nullptr, false);
+  AuditNote note = NoteOf(body);
+  // Longer ones were made to fill the log.
+  if (note.id.size() > kMostNoticeIdBytes) note.id.resize(kMostNoticeIdBytes);
+  if (note.state.size() > kMostNoticeIdBytes) note.state.resize(kMostNoticeIdBytes);
+  return note;
+}
+
+HttpResponse Refusal(const HttpRequest& request, const Status& why) {
+  HttpResponse response = HttpProblem(why);
+  if (why.code() == Code::kUnavailable) response = HttpProblem(404, why.message());
+  if (why.code() == Code::kInProgress) response = HttpProblem(429, why.message());
+  if (request.method != "GET") response.note = NoteOf(request);
+  return response;
+}
+
 void Answer(const EntityTags& tags, HttpExchange& exchange,
             const Result<nlohmann::json>& document) {
-  if (!document.ok()) {
-    const Status why = document.status();
-    if (why.code() == Code::kUnavailable) return exchange.Respond(HttpProblem(404, why.message()));
-    if (why.code() == Code::kInProgress) return exchange.Respond(HttpProblem(429, why.message()));
-    return exchange.Respond(HttpProblem(why));
-  }
+  if (!document.ok()) return exchange.Respond(Refusal(exchange.request(), document.status()));
   HttpResponse response{.body = DumpJson(*document)};
   if (exchange.request().method == "GET") {
     tags.Apply(exchange.request(), &response);

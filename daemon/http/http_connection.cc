@@ -245,7 +245,7 @@ HttpResponse HttpConnection::ExchangeToken(const std::string& secret) {
   form_.keep_alive = false;
   if (AuditLog* const audit = thread_->services().audit.get()) {
     audit->Add({UnixSeconds(), "token " + session->token.id.substr(0, kShownIdDigits), "POST",
-                thread_->services().exchange_path, 201, {}});
+                thread_->services().exchange_path, 201});
   }
   const nlohmann::ordered_json answer = {{"token", session->secret},
                                          {"id", session->token.id},

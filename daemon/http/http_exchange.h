@@ -49,10 +49,10 @@ struct HttpRequest {
   HttpCaller caller;
 };
 
-/// What a request has changed, for the audit log; "": that is not known.
+/// What a request has changed, or was refused to change, for the audit log; "": that is not known.
 struct AuditNote {
   std::string id = {};     ///< Of what has changed.
-  std::string state = {};  ///< Its state since.
+  std::string state = {};  ///< Its state since, or the one that was refused.
 };
 
 /// An answer whose body is whole. The server adds the headers that every answer has, and leaves out

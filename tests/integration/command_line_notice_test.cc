@@ -229,6 +229,7 @@ TEST(EventsCommand, SaysWhichMaintenanceChangesAndOffersAnAnswerWhereThereCanBeO
 TEST(AuditLog, SaysWhatOperatorsHaveAnnouncedBegunAndCalledOff) {
   RestartingDaemon daemon;
   Announce({"--new-id", "m1", "--in", "1h"});
+  EXPECT_EQ(Ask({"maintenance", "start", "m1"}).status, 1) << "it is not time yet";
   Output({"maintenance", "start", "--early", "m1"});
   Output({"drain"});
   Output({"drain", "--cancel"});
@@ -237,10 +238,12 @@ TEST(AuditLog, SaysWhatOperatorsHaveAnnouncedBegunAndCalledOff) {
   std::vector<std::string> changes;
   for (std::string line; std::getline(file, line);) {
     const json entry = json::parse(line);
-    changes.push_back(entry.value("id", "-") + " " + entry.value("state", "-"));
+    changes.push_back(entry.value("id", "-") + " " + entry.value("state", "-") + " " +
+                      std::to_string(entry.value("status", 0)));
   }
   EXPECT_EQ(changes,
-            (std::vector<std::string>{"m1 scheduled", "m1 started", "- drained", "- serving"}));
+            (std::vector<std::string>{"m1 scheduled 200", "m1 started 409", "m1 started 200",
+                                      "- drained 200", "- serving 200"}));
   daemon.Begin();
 }
 
