@@ -1,0 +1,283 @@
+#include "plugins/torch/source/backend.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "plugins/torch/source/errors.h"
+#include "plugins/torch/source/staging.h"
+
+namespace harmonaize_torch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// How long a thread that waits for other ranks' keys in the store sleeps between looks: a look is a
+// message to another process.
+constexpr milliseconds kStoreLook{2};
+
+/// The id of the communicator `key` as a value of the store.
+std::vector<uint8_t> BytesOf(const ncclUniqueId& id) {
+  return {id.internal, id.internal + NCCL_UNIQUE_ID_BYTES};
+}
+
+/// Returns a source that publishes a new id, or finds the one that another rank has published.
+Communicator::IdSource IdInStore(c10::intrusive_ptr<c10d::Store> store, const std::string& key,
+                                 bool maker) {
+  return [store = std::move(store), key, maker]() -> std::optional<ncclUniqueId> {
+    ncclUniqueId id{};
+    if (maker) {
+      Check("Making a communicator's id", Library::Get().ncclGetUniqueId(&id));
+      store->set(key, BytesOf(id));
+      return id;
+    }
+    if (!store->check({key})) return std::nullopt;
+    const std::vector<uint8_t> bytes = store->get(key);
+    TORCH_CHECK(bytes.size() == NCCL_UNIQUE_ID_BYTES, "the store has ", bytes.size(),
+                " bytes where a communicator's id should be: ranks use different backends");
+    std::memcpy(id.internal, bytes.data(), bytes.size());
+    return id;
+  };
+}
+
+std::string ListOfRanks(const std::vector<int>& ranks) {
+  std::string list = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    list += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  return list;
+}
+
+/// Returns those of the group's ranks that have not set their key "<prefix><rank>".
+std::vector<int> RanksWithoutKey(const GroupPlace& place, const std::string& prefix) {
+  std::vector<int> missing;
+  for (int rank = 0; rank < place.size; ++rank) {
+    if (!place.store->check({prefix + std::to_string(rank)})) missing.push_back(rank);
+  }
+  return missing;
+}
+
+}  // namespace
+
+c10::intrusive_ptr<Backend> Backend::Create(GroupPlace place) {
+  const std::string came = "harmonaize/came/";
+  auto main =
+      std::make_shared<Communicator>(place.name, place.rank, place.size,
+                                     IdInStore(place.store, "harmonaize/main", place.rank == 0));
+  place.store->set(came + std::to_string(place.rank), std::vector<uint8_t>{1});
+  const Clock::time_point begun = Clock::now();
+  while (!main->Formed()) {
+    if (Clock::now() - begun >= place.timeout) {
+      const std::vector<int> missing = RanksWithoutKey(place, came);
+      main->Abort("the group was given up");
+      ThrowError("The group " + place.name + " did not come together within " +
+                 std::to_string(place.timeout.count()) + " ms: " +
+                 (missing.empty() ? "the daemons did not connect its ranks"
+                                  : ListOfRanks(missing) + " did not come"));
+    }
+    std::this_thread::sleep_for(kStoreLook);
+  }
+  return c10::make_intrusive<Backend>(std::move(place), std::move(main));
+}
+
+Backend::Backend(GroupPlace place, std::shared_ptr<Communicator> main)
+    : BackendBase(place.rank, place.size),
+      place_(std::move(place)),
+      main_(std::move(main)),
+      process_(getpid()),
+      timeout_(place_.timeout) {
+  init();
+}
+
+Backend::~Backend() = default;
+
+void Backend::CheckProcess() const {
+  TORCH_CHECK(getpid() == process_, "this process was forked from the one that made the group ",
+              place_.name, "; a child that communicates makes groups of its own");
+}
+
+void Backend::CheckCarried(const char* call, const Tensors& tensors) const {
+  CheckProcess();
+  for (const at::Tensor& tensor : tensors) {
+    TORCH_CHECK(tensor.device().is_cpu(), call,
+                ": Harmonaize carries CPU tensors, and this one is on ", tensor.device());
+    TORCH_CHECK(tensor.layout() == at::kStrided, call, ": only supports dense tensors");
+  }
+}
+
+void Backend::CheckRoot(const char* call, int64_t root) const {
+  TORCH_CHECK_VALUE(root >= 0 && root < size_, call, ": invalid root rank: ", root);
+}
+
+std::string Backend::Describe(const char* call, const Tensors& like) const {
+  std::string text = std::string(call) + " in group " + place_.name + " at rank " +
+                     std::to_string(rank_) + " of " + std::to_string(size_);
+  if (!like.empty()) {
+    int64_t elements = 0;
+    for (const at::Tensor& tensor : like) elements += tensor.numel();
+    text += " (" + std::to_string(elements) + " " + c10::toString(like.front().scalar_type()) + ")";
+  }
+  return text;
+}
+
+milliseconds Backend::TimeoutOr(milliseconds given) const {
+  return given == c10d::kUnsetTimeout || given == kNoTimeout ? timeout_.load() : given;
+}
+
+WorkPointer Backend::Collective(OperationPlan plan, const char* call, const Tensors& like,
+                                milliseconds timeout) {
+  plan.description = Describe(call, like);
+  plan.timeout = TimeoutOr(timeout);
+  ++sequence_;
+  return Operation::Start(rank_, std::move(plan), main_);
+}
+
+std::shared_ptr<Communicator> Backend::Further(const std::string& key, int rank, int size,
+                                               bool maker) {
+  const std::lock_guard lock(further_mutex_);
+  std::shared_ptr<Communicator>& communicator = further_[key];
+  if (communicator == nullptr) {
+    communicator = std::make_shared<Communicator>(
+        place_.name + "/" + key, rank, size, IdInStore(place_.store, "harmonaize/" + key, maker));
+  }
+  return communicator;
+}
+
+// Collectives that are made of sends have a communicator of their own: on the group's, their
+// messages would be taken for those of send and recv.
+WorkPointer Backend::Exchange(OperationPlan plan, const char* call, const Tensors& like,
+                              milliseconds timeout) {
+  plan.description = Describe(call, like);
+  plan.timeout = TimeoutOr(timeout);
+  ++sequence_;
+  return Operation::Start(rank_, std::move(plan), Further("exchange", rank_, size_, rank_ == 0));
+}
+
+// The library matches messages of two ranks by their order alone. So each tag but 0 has a
+// communicator of the two ranks.
+WorkPointer Backend::Transfer(OperationPlan plan, const char* call, int peer, int tag,
+                              at::Tensor& tensor) {
+  TORCH_CHECK_VALUE(peer >= 0 && peer < size_, call, ": invalid rank ", peer, " in a group of ",
+                    size_);
+  TORCH_CHECK_VALUE(tag >= 0, "Tag must be nonnegative");
+  plan.description = Describe(call, {tensor}) + (plan.source_rank < 0 ? " to" : " from") +
+                     " rank " + std::to_string(peer);
+  plan.timeout = timeout_.load();
+  if (tag == 0) return Operation::Start(rank_, std::move(plan), main_);
+  const int lower = std::min(rank_, peer);
+  const std::string key = "pair/" + std::to_string(lower) + "-" +
+                          std::to_string(std::max(rank_, peer)) + "/tag" + std::to_string(tag);
+  const bool first = rank_ == lower;
+  return Operation::Start(rank_, std::move(plan), Further(key, first ? 0 : 1, 2, first));
+}
+
+WorkPointer Backend::send(Tensors& tensors, int destination, int tag) {
+  c10d::assertSingleElement(
+      [](const std::string& text) { TORCH_CHECK_VALUE(false, "send: ", text); }, tensors);
+  CheckCarried("send", tensors);
+  const at::Tensor packed = Packed(tensors[0]);
+  const CarriedType carried = TypeToCarry(packed.scalar_type());
+  const int peer = tag == 0 || destination < rank_ ? (tag == 0 ? destination : 0) : 1;
+  OperationPlan plan;
+  plan.type = c10d::OpType::SEND;
+  plan.title = "harmonaize:send";
+  plan.inputs = tensors;
+  plan.post = [packed, carried, peer](ncclComm_t communicator, cudaStream_t stream) {
+    return Library::Get().ncclSend(packed.data_ptr(),
+                                   static_cast<size_t>(packed.numel()) * carried.count_factor,
+                                   carried.type, peer, communicator, stream);
+  };
+  return Transfer(std::move(plan), "send", destination, tag, tensors[0]);
+}
+
+WorkPointer Backend::recv(Tensors& tensors, int source, int tag) {
+  c10d::assertSingleElement(
+      [](const std::string& text) { TORCH_CHECK_VALUE(false, "recv: ", text); }, tensors);
+  CheckCarried("recv", tensors);
+  const ResultPlace place(tensors[0], /*filled=*/false);
+  const CarriedType carried = TypeToCarry(tensors[0].scalar_type());
+  const int peer = tag == 0 || source < rank_ ? (tag == 0 ? source : 0) : 1;
+  OperationPlan plan;
+  plan.type = c10d::OpType::RECV;
+  plan.title = "harmonaize:recv";
+  plan.inputs = tensors;
+  plan.outputs = {tensors};
+  plan.source_rank = source;
+  plan.post = [place, carried, peer](ncclComm_t communicator, cudaStream_t stream) {
+    return Library::Get().ncclRecv(
+        place.memory().data_ptr(),
+        static_cast<size_t>(place.memory().numel()) * carried.count_factor, carried.type, peer,
+        communicator, stream);
+  };
+  plan.finish = [place] { place.Deliver(); };
+  return Transfer(std::move(plan), "recv", source, tag, tensors[0]);
+}
+
+WorkPointer Backend::recvAnysource(Tensors& /*tensors*/, int /*tag*/) {
+  TORCH_CHECK(false,
+              "Backend harmonaize does not support recvAnysource: give recv() the rank that sends");
+}
+
+void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  CheckProcess();
+  const milliseconds timeout = TimeoutOr(options.timeout);
+  const std::string round = "harmonaize/barrier/" + std::to_string(monitored_barriers_++) + "/";
+  const Clock::time_point deadline = Clock::now() + timeout;
+  place_.store->set(round + std::to_string(rank_), std::vector<uint8_t>{1});
+  const std::string done = round + "done";
+  if (rank_ != 0) {
+    while (!place_.store->check({done})) {
+      if (Clock::now() >= deadline) {
+        ThrowError(
+            "[Rank " + std::to_string(rank_) + "]: Rank 0 did not let monitoredBarrier pass in " +
+            std::to_string(timeout.count()) + " ms: it, or a rank that it names, did not come");
+      }
+      std::this_thread::sleep_for(kStoreLook);
+    }
+    return;
+  }
+  std::vector<int> missing = RanksWithoutKey(place_, round);
+  while (!missing.empty() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(kStoreLook);
+    missing.erase(std::remove_if(missing.begin(), missing.end(),
+                                 [&](int rank) {
+                                   return place_.store->check({round + std::to_string(rank)});
+                                 }),
+                  missing.end());
+  }
+  if (missing.empty()) {
+    place_.store->set(done, std::vector<uint8_t>{1});
+    return;
+  }
+  if (!wait_all_ranks) missing.resize(1);
+  std::string text = ListOfRanks(missing);
+  text[0] = 'R';
+  ThrowError("[Rank 0]: " + text + " failed to pass monitoredBarrier in " +
+             std::to_string(timeout.count()) + " ms");
+}
+
+c10::intrusive_ptr<BackendOptions> Backend::getBackendOptions() {
+  return c10::make_intrusive<BackendOptions>(getBackendName(), timeout_.load());
+}
+
+void Backend::abort() {
+  const std::string reason = "group " + place_.name + " was aborted by this rank";
+  main_->Abort(reason);
+  const std::lock_guard lock(further_mutex_);
+  for (const auto& [key, communicator] : further_) communicator->Abort(reason);
+}
+
+void Backend::shutdown() {
+  const std::lock_guard lock(further_mutex_);
+  further_.clear();
+}
+
+void Backend::setTimeout(milliseconds timeout) {
+  timeout_ = timeout;
+}
+
+}  // namespace harmonaize_torch
