@@ -25,7 +25,9 @@ def daemon() -> typing.Iterator[Daemon]:
         one.stop()
 
 
-@pytest.fixture
-def jobs(daemon: Daemon) -> Jobs:
+@pytest.fixture(scope="session")
+def jobs(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> typing.Iterator[Jobs]:
     """Jobs at the daemon."""
-    return Jobs(daemon.socket)
+    all_jobs = Jobs(daemon.socket, tmp_path_factory.mktemp("jobs"))
+    yield all_jobs
+    all_jobs.leave()

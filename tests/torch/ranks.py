@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
+import json
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
@@ -62,18 +64,20 @@ class Daemon:
 
 
 class Job:
-    """Ranks that run. They meet at a file in `folder`."""
+    """Ranks that run. They meet at a file in `folder`. Without a function they are a crew, which reads orders."""
 
     def __init__(
         self,
         socket: pathlib.Path,
         folder: pathlib.Path,
-        function: RankFunction,
+        function: RankFunction | None,
         size: int,
         backend: str,
         variables: dict[str, str],
     ) -> None:
-        source = pathlib.Path(inspect.getfile(function))
+        command = [sys.executable, str(HERE / "rank_process.py")]
+        if function is not None:
+            command += [inspect.getfile(function), function.__name__]
         self.folder = folder
         self.processes = []
         for rank in range(size):
@@ -91,10 +95,12 @@ class Job:
             with (folder / f"rank{rank}").open("w") as output:
                 self.processes.append(
                     subprocess.Popen(
-                        [sys.executable, str(HERE / "rank_process.py"), str(source), function.__name__],
+                        command,
                         env=environment,
-                        stdout=output,
-                        stderr=subprocess.STDOUT,
+                        stdin=subprocess.PIPE if function is None else subprocess.DEVNULL,
+                        stdout=subprocess.PIPE if function is None else output,
+                        stderr=output,
+                        text=True,
                     )
                 )
 
@@ -135,30 +141,92 @@ class Job:
                 process.wait()
 
 
-class Jobs:
-    """Starts jobs at one daemon."""
+class Crew:
+    """Ranks that stay, and run one function after the other in their default group: most tests need no ranks of their
+    own, and PyTorch takes seconds to start."""
 
-    def __init__(self, socket: pathlib.Path) -> None:
+    def __init__(self, socket: pathlib.Path, folder: pathlib.Path, size: int) -> None:
+        self.job = Job(socket, folder, None, size, "harmonaize", {})
+
+    def run(self, function: RankFunction) -> None:
+        """Runs the function at all ranks. Where it fails, the ranks are not used again."""
+        order = {"file": inspect.getfile(function), "function": function.__name__}
+        for process in self.job.processes:
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(order) + "\n")
+            process.stdin.flush()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        answers = [self._answer(rank, deadline) for rank in range(len(self.job.processes))]
+        if any(answers):
+            raise AssertionError("\n".join(f"rank {rank}: {answer}" for rank, answer in enumerate(answers) if answer))
+
+    def _answer(self, rank: int, deadline: float) -> str:
+        """Returns what went wrong at the rank, or ""."""
+        process = self.job.processes[rank]
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return f"no answer in {PATIENCE_SECONDS} s; it said: {self.job.said(rank)}"
+        line = process.stdout.readline()
+        if not line:
+            return f"it ended with {process.wait()}; it said: {self.job.said(rank)}"
+        wrong: str = json.loads(line)
+        return wrong
+
+    def leave(self) -> None:
+        """Lets the ranks leave, which has to go well."""
+        for process in self.job.processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        for rank, ended in enumerate(self.job.wait()):
+            if ended.status != 0:
+                message = f"rank {rank} left with {ended.status}: {ended.output}"
+                raise AssertionError(message)
+
+    def kill(self) -> None:
+        """Ends the ranks."""
+        self.job.kill()
+
+
+class Jobs:
+    """Runs functions as ranks at one daemon."""
+
+    def __init__(self, socket: pathlib.Path, folder: pathlib.Path) -> None:
         self.socket = socket
+        self.folder = folder
+        self._crews: dict[int, Crew] = {}
+        self._made = 0
+
+    def run(self, function: RankFunction, size: int) -> None:
+        """Calls `function(rank, size)` at ranks that other tests have used, and leave as they were. All have to return."""
+        if size not in self._crews:
+            self._made += 1
+            folder = self.folder / f"crew{self._made}"
+            folder.mkdir()
+            self._crews[size] = Crew(self.socket, folder, size)
+        try:
+            self._crews[size].run(function)
+        except BaseException:
+            self._crews.pop(size).kill()
+            raise
+
+    def leave(self) -> None:
+        """Lets all ranks leave."""
+        try:
+            for crew in self._crews.values():
+                crew.leave()
+        finally:
+            for crew in self._crews.values():
+                crew.kill()
 
     @contextlib.contextmanager
     def started(
         self, function: RankFunction, size: int, backend: str = "harmonaize", **variables: str
     ) -> typing.Iterator[Job]:
-        """A job whose ranks call `function(rank, size)`, and are killed when the test leaves."""
+        """A job of its own, whose ranks are killed when the test leaves."""
         with tempfile.TemporaryDirectory(prefix="harmonaize-") as name:
             job = Job(self.socket, pathlib.Path(name), function, size, backend, variables)
             try:
                 yield job
             finally:
                 job.kill()
-
-    def run(self, function: RankFunction, size: int, backend: str = "harmonaize", **variables: str) -> list[str]:
-        """Runs a job to its end, which has to be good, and returns what the ranks printed."""
-        with self.started(function, size, backend, **variables) as job:
-            ended = job.wait()
-            for rank, one in enumerate(ended):
-                if one.status != 0:
-                    message = f"rank {rank} of {function.__name__} ended with {one.status}:\n{one.output}"
-                    raise AssertionError(message)
-            return [one.output for one in ended]

@@ -24,7 +24,12 @@ void ThrowError(const std::string& what) {
 }
 
 std::string LastError(ncclComm_t communicator) {
-  return Library::Get().ncclGetLastError(communicator);
+  std::string text = Library::Get().ncclGetLastError(communicator);
+  // The name of the function that the plugin called says nothing to its user.
+  const size_t end = text.find(": ");
+  const bool is_function = text.compare(0, 4, "nccl") == 0 || text.compare(0, 8, "hzStream") == 0;
+  if (is_function && end != std::string::npos && text.find(' ') > end) text.erase(0, end + 2);
+  return text;
 }
 
 std::string Describe(const std::string& doing, ncclResult_t result, ncclComm_t communicator) {

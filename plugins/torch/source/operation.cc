@@ -18,6 +18,10 @@ using std::chrono::milliseconds;
 constexpr std::chrono::microseconds kShortestLook{50};
 constexpr std::chrono::microseconds kLongestLook{1000};
 
+// How often an operation that waits asks what the library says of late ranks. The daemon says it
+// after a second at the earliest, and not often.
+constexpr milliseconds kNoteInterval{100};
+
 c10::TypePtr FutureType(bool nested) {
   c10::TypePtr tensors = c10::ListType::create(c10::TensorType::get());
   return nested ? c10::TypePtr(c10::ListType::create(tensors)) : tensors;
@@ -86,6 +90,7 @@ void Operation::EndUnlaunched() {
 
 bool Operation::Advance(Clock::time_point now) {
   if (Ended() || QueryStream()) return true;
+  NoteWord(now);
   if (now - started_ >= plan_.timeout && !expired_.exchange(true)) Expire();
   return Ended();
 }
@@ -136,17 +141,34 @@ std::exception_ptr Operation::ErrorOf(ncclResult_t result) {
   const std::string failure = communicator_->failure();
   if (!failure.empty()) return MakeError(failure);
   // This thread has just got the result, so the library's last word to it is about this operation.
-  return MakeError(Describe(plan_.description, result, nullptr));
+  // Where another rank gave up first, that word does not say for whom it waited.
+  const std::string text = Describe(plan_.description, result, nullptr);
+  const std::string noted = Noted();
+  return MakeError(noted.empty() ? text : text + "; before that, " + noted);
 }
 
-std::string Operation::WhyMissing() {
+void Operation::NoteWord(Clock::time_point now) {
+  if (now - started_ < kNoteInterval) return;
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (now - noted_at_ < kNoteInterval) return;
+    noted_at_ = now;
+  }
   const std::string word = communicator_->LastWord();
-  return word.empty() ? "" : ": " + word;
+  if (word.find("has waited") == std::string::npos) return;
+  const std::lock_guard lock(state_mutex_);
+  noted_ = word;
+}
+
+std::string Operation::Noted() {
+  const std::lock_guard lock(state_mutex_);
+  return noted_;
 }
 
 void Operation::Expire() {
+  const std::string noted = Noted();
   communicator_->Fail(plan_.description + " timed out after " + Seconds(plan_.timeout) +
-                      WhyMissing());
+                      (noted.empty() ? "" : ": " + noted));
 }
 
 bool Operation::Ended() const {
@@ -204,7 +226,10 @@ bool Operation::wait(milliseconds timeout) {
     const auto waited = Clock::now() - begun;
     if (timeout != kNoTimeout && waited >= timeout) {
       lock.unlock();
-      ThrowError(plan_.description + " timed out after " + Seconds(timeout) + WhyMissing());
+      NoteWord(Clock::now());
+      const std::string noted = Noted();
+      ThrowError(plan_.description + " timed out after " + Seconds(timeout) +
+                 (noted.empty() ? "" : ": " + noted));
     }
     const auto look = std::chrono::duration_cast<std::chrono::microseconds>(waited / 8);
     cv_.wait_for(lock, std::clamp(look, kShortestLook, kLongestLook));

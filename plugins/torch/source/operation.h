@@ -88,7 +88,8 @@ class Operation : public c10d::Work {
   void Expire();
   void End(std::exception_ptr error);
   bool Ended() const;
-  std::string WhyMissing();
+  void NoteWord(std::chrono::steady_clock::time_point now);
+  std::string Noted();
   std::exception_ptr ErrorOf(ncclResult_t result);
 
   OperationPlan plan_;
@@ -96,12 +97,14 @@ class Operation : public c10d::Work {
   const std::chrono::steady_clock::time_point started_;
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
 
-  std::mutex state_mutex_;  // guards the four below
+  std::mutex state_mutex_;  // guards what follows
   State state_ = State::kKept;
   cudaStream_t stream_ = nullptr;
   bool awaited_ =
       false;  // A thread is in SynchronizeStream: it hears the result, once, and completes.
   std::exception_ptr unlaunched_;
+  std::string noted_;  // What the library said last of ranks that are late.
+  std::chrono::steady_clock::time_point noted_at_;
   std::atomic<bool> expired_{false};
 };
 

@@ -26,9 +26,9 @@ class Progress {
 
   StreamPool& streams() { return streams_; }
 
-  /// Ends the thread, before Python does: a thread that asks for Python's lock later is ended in the
-  /// middle of what it does. Operations are then completed only by who waits for them, and what is in
-  /// flight stays allocated.
+  /// Ends the thread, before Python does: a thread that asks for Python's lock later is ended in
+  /// the middle of what it does. Operations are then completed only by who waits for them, and what
+  /// is in flight stays allocated.
   void Stop();
 
  private:
