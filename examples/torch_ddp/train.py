@@ -105,7 +105,7 @@ def main() -> None:
     begun = time.monotonic()
     right = train(arguments, device)
     if dist.get_rank() == 0:
-        print(  # noqa: T201
+        print(
             f"{arguments.backend}: {dist.get_world_size()} ranks, {arguments.epochs} epochs, "
             f"accuracy {right:.4f}, {time.monotonic() - begun:.1f} s",
             flush=True,

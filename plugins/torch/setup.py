@@ -23,7 +23,7 @@ def ask_pkg_config(variable: str) -> pathlib.Path:
     command = ["pkg-config", f"--variable={variable}", "harmonaize"]
     if shutil.which("pkg-config") is None:
         sys.exit("Harmonaize was not found: set HARMONAIZE_HOME to where it is installed, or install pkg-config")
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if found.returncode != 0:
         sys.exit(f"Harmonaize was not found: set HARMONAIZE_HOME to where it is installed ({found.stderr.strip()})")
     return pathlib.Path(found.stdout.strip())
@@ -37,7 +37,9 @@ def find_harmonaize() -> "tuple[pathlib.Path, pathlib.Path]":
     include = pathlib.Path(os.environ.get("HARMONAIZE_INCLUDE", f"{home}/include"))
     if not (include / "harmonaize.h").exists():
         sys.exit(f"HARMONAIZE_HOME is {home}, and there is no {include}/harmonaize.h")
-    libraries = sorted(pathlib.Path(home).glob(f"lib*/{LIBRARY}")) + sorted(pathlib.Path(home).glob(f"lib*/*/{LIBRARY}"))
+    libraries = sorted(pathlib.Path(home).glob(f"lib*/{LIBRARY}")) + sorted(
+        pathlib.Path(home).glob(f"lib*/*/{LIBRARY}")
+    )
     if not libraries:
         sys.exit(f"HARMONAIZE_HOME is {home}, and there is no {LIBRARY} below its lib")
     return include, libraries[0].parent
@@ -45,7 +47,8 @@ def find_harmonaize() -> "tuple[pathlib.Path, pathlib.Path]":
 
 def include_root() -> pathlib.Path:
     """Returns the folder to which the includes of the sources are relative: the project's, or one that looks so
-    where the package's folder was copied elsewhere."""
+    where the package's folder was copied elsewhere.
+    """
     project = HERE.parents[1]
     if project / "plugins" / "torch" == HERE:
         return project
@@ -68,8 +71,17 @@ extension = cpp_extension.CppExtension(
     sources=[str(path.relative_to(HERE)) for path in sorted((HERE / "source").glob("*.cc"))],
     include_dirs=[str(include_root()), str(include_folder)],
     define_macros=[("HARMONAIZE_NO_CUDA", "1"), ("HARMONAIZE_LIBRARY_FOLDER", f'"{library_folder}"')],
-    extra_compile_args=[f"-std={standard_of_torch()}", "-O2", "-g0", "-fvisibility=hidden", "-Wall", "-Wextra",
-                        "-Wno-unused-parameter", "-Wno-implicit-fallthrough", "-Wno-deprecated-declarations"],
+    extra_compile_args=[
+        f"-std={standard_of_torch()}",
+        "-O2",
+        "-g0",
+        "-fvisibility=hidden",
+        "-Wall",
+        "-Wextra",
+        "-Wno-unused-parameter",
+        "-Wno-implicit-fallthrough",
+        "-Wno-deprecated-declarations",
+    ],
     libraries=["dl"],
 )
 setuptools.setup(ext_modules=[extension], cmdclass={"build_ext": cpp_extension.BuildExtension})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import Jobs
+from ranks import Jobs, RankFunction
 
 SIZES = [1, 2, 3]
 
@@ -90,7 +90,6 @@ def rank_gathers_and_scatters(rank: int, size: int) -> None:
         assert torch.equal(mine, contribution(rank))
 
 
-
 def rank_uses_single_forms(rank: int, size: int) -> None:
     everything = all_contributions(size)
     block = torch.zeros(size * 12)
@@ -143,7 +142,7 @@ def rank_uses_objects(rank: int, size: int) -> None:
 
 
 def rank_coalesces(rank: int, size: int) -> None:
-    manager = dist.distributed_c10d._coalescing_manager  # noqa: SLF001
+    manager = dist.distributed_c10d._coalescing_manager
     tensors = [contribution(rank, count) for count in (3, 1000, 1)]
     with manager():
         for tensor in tensors:
@@ -178,7 +177,7 @@ def rank_chains_futures(rank: int, size: int) -> None:
         rank_chains_futures,
     ],
 )
-def test_a_collective_gives_what_it_should(jobs: Jobs, function, size: int) -> None:
+def test_a_collective_gives_what_it_should(jobs: Jobs, function: RankFunction, size: int) -> None:
     jobs.run(function, size)
 
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed: scripts/install-torch.sh installs it")
 pytest.importorskip("harmonaize_torch", reason="the plugin is not installed: pip install ./plugins/torch")
 
-from ranks import BUILD, Daemon, Jobs  # noqa: E402
+from ranks import BUILD, Daemon, Jobs
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import Jobs
+from ranks import Jobs, RankFunction
 
 
 def rank_rings(rank: int, size: int) -> None:
@@ -88,12 +88,10 @@ def rank_receives_odd_layouts(rank: int, size: int) -> None:
 
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("function", [rank_rings, rank_sends_beside_collectives, rank_batches])
-def test_messages_arrive(jobs: Jobs, function, size: int) -> None:
+def test_messages_arrive(jobs: Jobs, function: RankFunction, size: int) -> None:
     jobs.run(function, size)
 
 
-@pytest.mark.parametrize(
-    "function", [rank_sends_by_tags, rank_keeps_the_order_of_a_tag, rank_receives_odd_layouts]
-)
-def test_two_ranks_pass_messages(jobs: Jobs, function) -> None:
+@pytest.mark.parametrize("function", [rank_sends_by_tags, rank_keeps_the_order_of_a_tag, rank_receives_odd_layouts])
+def test_two_ranks_pass_messages(jobs: Jobs, function: RankFunction) -> None:
     jobs.run(function, 2)

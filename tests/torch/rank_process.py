@@ -16,12 +16,11 @@ import sys
 import traceback
 import types
 
+import harmonaize_torch
 import torch.distributed as dist
 
-import harmonaize_torch
 
-
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def load(path: str) -> types.ModuleType:
     """Returns the file as a module."""
     spec = importlib.util.spec_from_file_location("test_file", path)
@@ -59,7 +58,7 @@ def main() -> None:
         timeout=datetime.timedelta(seconds=float(os.environ.get("TEST_TIMEOUT", "60"))),
     )
     if len(sys.argv) > 1:
-        print("joined", flush=True)  # noqa: T201
+        print("joined", flush=True)
         getattr(load(sys.argv[1]), sys.argv[2])(rank, size)
     else:
         follow_orders(rank, size)

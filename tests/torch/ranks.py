@@ -66,7 +66,7 @@ class Daemon:
 class Job:
     """Ranks that run. They meet at a file in `folder`. Without a function they are a crew, which reads orders."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         socket: pathlib.Path,
         folder: pathlib.Path,
@@ -143,7 +143,8 @@ class Job:
 
 class Crew:
     """Ranks that stay, and run one function after the other in their default group: most tests need no ranks of their
-    own, and PyTorch takes seconds to start."""
+    own, and PyTorch takes seconds to start.
+    """
 
     def __init__(self, socket: pathlib.Path, folder: pathlib.Path, size: int) -> None:
         self.job = Job(socket, folder, None, size, "harmonaize", {})
@@ -198,7 +199,7 @@ class Jobs:
         self._made = 0
 
     def run(self, function: RankFunction, size: int) -> None:
-        """Calls `function(rank, size)` at ranks that other tests have used, and leave as they were. All have to return."""
+        """Calls `function(rank, size)` at ranks that tests share. All calls have to return."""
         if size not in self._crews:
             self._made += 1
             folder = self.folder / f"crew{self._made}"

@@ -9,7 +9,7 @@ import typing
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import Jobs
+from ranks import Jobs, RankFunction
 
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 INTEGERS += [getattr(torch, name) for name in ("uint16", "uint32", "uint64") if hasattr(torch, name)]
@@ -17,7 +17,7 @@ FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 COMPLEX = [torch.complex64, torch.complex128]
 EIGHTS = [getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)]
 
-Reducer = typing.Callable[[typing.List[typing.Any]], typing.Any]
+Reducer = typing.Callable[[list[typing.Any]], typing.Any]
 
 
 def folded(combine: typing.Callable[[typing.Any, typing.Any], typing.Any]) -> Reducer:
@@ -107,7 +107,7 @@ def rank_reduces_complex(rank: int, size: int) -> None:
 
 
 def rank_multiplies_before_sums(rank: int, size: int) -> None:
-    make = getattr(dist, "_make_nccl_premul_sum", None) or dist._make_premul_sum  # noqa: SLF001
+    make = getattr(dist, "_make_nccl_premul_sum", None) or dist._make_premul_sum
     for dtype in [torch.float32, torch.float64, torch.float16, torch.int32, torch.int16]:
         tensor = torch.tensor([1, 2, 3]).to(dtype)
         dist.all_reduce(tensor, op=make(2.0 * (rank + 1)))
@@ -158,7 +158,7 @@ def rank_is_refused(rank: int, size: int) -> None:
         rank_carries_all_types,
     ],
 )
-def test_a_type_is_reduced_and_carried_as_it_should(jobs: Jobs, function, size: int) -> None:
+def test_a_type_is_reduced_and_carried_as_it_should(jobs: Jobs, function: RankFunction, size: int) -> None:
     jobs.run(function, size)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import datetime
 import inspect
+import os
 import typing
 
 BACKEND = "harmonaize"
@@ -31,11 +32,11 @@ def register() -> None:
 
 
 def _create(
-    store: typing.Any,  # noqa: ANN401
+    store: typing.Any,
     rank: int,
     size: int,
     timeout: datetime.timedelta,
-) -> typing.Any:  # noqa: ANN401
+) -> typing.Any:
     """Makes the backend of a group, whose ranks meet at the store."""
     # Not at the top: what is compiled needs torch, and only groups need it.
     from harmonaize_torch import _native  # noqa: PLC0415
@@ -43,5 +44,7 @@ def _create(
     # Python ends threads that ask for its lock once it finishes; this one has to be gone by then.
     atexit.unregister(_native.stop_progress)
     atexit.register(_native.stop_progress)
+    # DistributedDataParallel asks groups for the memory of its buckets only where this says so (2.7 and later).
+    os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
     milliseconds = timeout // datetime.timedelta(milliseconds=1)
     return _native.create_backend(store, rank, size, milliseconds, f"torch-{size}")

@@ -7,7 +7,10 @@
 #include <thread>
 #include <utility>
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include "plugins/torch/source/errors.h"
+#include "plugins/torch/source/registered_memory.h"
 #include "plugins/torch/source/staging.h"
 
 namespace harmonaize_torch {
@@ -61,6 +64,23 @@ std::vector<int> RanksWithoutKey(const GroupPlace& place, const std::string& pre
   return missing;
 }
 
+/// Waits until the group's communicator has formed. `came` begins the keys of the ranks that have
+/// come.
+void AwaitFormed(Communicator& communicator, const GroupPlace& place, const std::string& came) {
+  const Clock::time_point begun = Clock::now();
+  while (!communicator.Formed()) {
+    if (Clock::now() - begun >= place.timeout) {
+      const std::vector<int> missing = RanksWithoutKey(place, came);
+      communicator.Abort("the group was given up");
+      ThrowError("The group " + place.name + " did not come together within " +
+                 std::to_string(place.timeout.count()) + " ms: " +
+                 (missing.empty() ? "the daemons did not connect its ranks"
+                                  : ListOfRanks(missing) + " did not come"));
+    }
+    std::this_thread::sleep_for(kStoreLook);
+  }
+}
+
 }  // namespace
 
 c10::intrusive_ptr<Backend> Backend::Create(GroupPlace place) {
@@ -69,18 +89,7 @@ c10::intrusive_ptr<Backend> Backend::Create(GroupPlace place) {
       std::make_shared<Communicator>(place.name, place.rank, place.size,
                                      IdInStore(place.store, "harmonaize/main", place.rank == 0));
   place.store->set(came + std::to_string(place.rank), std::vector<uint8_t>{1});
-  const Clock::time_point begun = Clock::now();
-  while (!main->Formed()) {
-    if (Clock::now() - begun >= place.timeout) {
-      const std::vector<int> missing = RanksWithoutKey(place, came);
-      main->Abort("the group was given up");
-      ThrowError("The group " + place.name + " did not come together within " +
-                 std::to_string(place.timeout.count()) + " ms: " +
-                 (missing.empty() ? "the daemons did not connect its ranks"
-                                  : ListOfRanks(missing) + " did not come"));
-    }
-    std::this_thread::sleep_for(kStoreLook);
-  }
+  AwaitFormed(*main, place, came);
   return c10::make_intrusive<Backend>(std::move(place), std::move(main));
 }
 
@@ -278,6 +287,44 @@ void Backend::shutdown() {
 
 void Backend::setTimeout(milliseconds timeout) {
   timeout_ = timeout;
+}
+
+c10::intrusive_ptr<BackendBase> Backend::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                               const std::vector<int>& ranks,
+                                               const c10::intrusive_ptr<BackendOptions>& options) {
+  CheckProcess();
+  const auto found = std::find(ranks.begin(), ranks.end(), rank_);
+  if (found == ranks.end()) return {};
+  const milliseconds timeout = options ? options->timeout : timeout_.load();
+  return Create({store, static_cast<int>(found - ranks.begin()), static_cast<int>(ranks.size()),
+                 timeout, place_.name + "/split"});
+}
+
+c10::intrusive_ptr<BackendBase> Backend::shrink(const std::vector<int64_t>& excluded, int flags,
+                                                const c10::intrusive_ptr<BackendOptions>& options) {
+  CheckProcess();
+  const std::vector<int> gone(excluded.begin(), excluded.end());
+  const bool abort = (flags & NCCL_SHRINK_ABORT) != 0;
+  std::shared_ptr<Communicator> main = main_->Shrink(gone, abort);
+  const std::string round = "harmonaize/shrink" + std::to_string(shrinks_++) + "/";
+  GroupPlace place = place_;
+  place.store = c10::make_intrusive<c10d::PrefixStore>(round, place_.store);
+  place.rank = main->rank();
+  place.size = main->size();
+  place.name += "/shrunk";
+  if (options) place.timeout = options->timeout;
+  const std::string came = "came/";
+  place.store->set(came + std::to_string(place.rank), std::vector<uint8_t>{1});
+  AwaitFormed(*main, place, came);
+  return c10::make_intrusive<Backend>(std::move(place), std::move(main));
+}
+
+std::shared_ptr<c10::Allocator> Backend::getMemAllocator() {
+  return Registered();
+}
+
+at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
+  return RegisteredTensor(size, options);
 }
 
 }  // namespace harmonaize_torch

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plugins/torch/source/communicator.h"
@@ -18,6 +19,11 @@ namespace harmonaize_torch {
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
+
+/// Posts all-gathers, from the first tensor of each pair into the second, as one group. Both are
+/// packed.
+ncclResult_t PostAllGathers(const std::vector<std::pair<at::Tensor, at::Tensor>>& pairs,
+                            ncclComm_t communicator, cudaStream_t stream);
 
 /// Where the ranks of a group meet.
 struct GroupPlace {
@@ -92,6 +98,19 @@ class Backend : public BackendBase {
   /// Lets go of the communicators, once what is in flight has ended.
   void shutdown();
   void setTimeout(std::chrono::milliseconds timeout);
+  bool supportsSplitting() const { return true; }
+  /// Makes the group of these ranks, which call this together. Null at other ranks.
+  c10::intrusive_ptr<BackendBase> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                        const std::vector<int>& ranks,
+                                        const c10::intrusive_ptr<BackendOptions>& options);
+  bool supportsShrinking() const { return true; }
+  /// Makes the group without these ranks, which may be gone. The others call this together. With
+  /// NCCL_SHRINK_ABORT, what is in flight ends with an error first.
+  c10::intrusive_ptr<BackendBase> shrink(const std::vector<int64_t>& excluded, int flags,
+                                         const c10::intrusive_ptr<BackendOptions>& options);
+  bool supportsTensorAlloc(c10::DeviceIndex) { return true; }
+  std::shared_ptr<c10::Allocator> getMemAllocator();
+  at::Tensor allocateTensor(long size, at::TensorOptions options);
 
  private:
   using Milliseconds = std::chrono::milliseconds;
@@ -111,6 +130,11 @@ class Backend : public BackendBase {
                        Milliseconds timeout);
   WorkPointer ReduceScatterBlocks(const Tensors& outputs, const Tensors& blocks, OperationPlan plan,
                                   const c10d::ReduceScatterOptions& options);
+  // backend_sparse.cc
+  WorkPointer AllReduceSparse(const at::Tensor& tensor, const c10d::AllreduceOptions& options);
+  /// Returns how many values each rank's sparse tensor has.
+  std::vector<int64_t> ValuesOfRanks(const at::Tensor& sparse, Milliseconds timeout);
+
   std::string Describe(const char* call, const Tensors& like) const;
   Milliseconds TimeoutOr(Milliseconds given) const;
 
@@ -124,6 +148,7 @@ class Backend : public BackendBase {
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<uint64_t> sequence_{0};
   std::atomic<uint64_t> monitored_barriers_{0};
+  std::atomic<uint64_t> shrinks_{0};
 
   std::mutex further_mutex_;  // guards the one below
   std::map<std::string, std::shared_ptr<Communicator>> further_;

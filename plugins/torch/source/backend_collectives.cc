@@ -104,6 +104,16 @@ ncclResult_t PostReduce(const InPlace& one, int root, ncclComm_t communicator,
 
 }  // namespace
 
+ncclResult_t PostAllGathers(const std::vector<std::pair<at::Tensor, at::Tensor>>& pairs,
+                            ncclComm_t communicator, cudaStream_t stream) {
+  return Grouped([&] {
+    for (const auto& [input, output] : pairs) {
+      Library::Get().ncclAllGather(input.data_ptr(), output.data_ptr(), Carried(input),
+                                   TypeOf(input), communicator, stream);
+    }
+  });
+}
+
 WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   c10d::assertSingleElement(InvalidFor("broadcast"), tensors);
   CheckCarried("broadcast", tensors);
@@ -122,6 +132,10 @@ WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& o
 
 WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   c10d::assertSingleElement(InvalidFor("allreduce"), tensors);
+  if (tensors[0].layout() == at::kSparse) {
+    CheckProcess();
+    return AllReduceSparse(tensors[0], options);
+  }
   CheckCarried("allreduce", tensors);
   const InPlace one(tensors[0], options.reduceOp, size_);
   OperationPlan plan = PlanOf(OpType::ALLREDUCE, "harmonaize:all_reduce", tensors, {tensors});
@@ -184,29 +198,6 @@ WorkPointer Backend::allgather(TensorLists& outputs, Tensors& inputs,
   return Collective(std::move(plan), "all_gather", inputs, options.timeout);
 }
 
-namespace {
-
-/// Each rank's `input` into one `output`, for one or several pairs of them.
-struct Gathering {
-  Gathering(const at::Tensor& to, const at::Tensor& from, int ranks)
-      : input(Packed(from)), output(to, /*filled=*/false) {
-    TORCH_CHECK_VALUE(to.scalar_type() == from.scalar_type(),
-                      "output tensor must have the same type as input tensor");
-    TORCH_CHECK_VALUE(to.numel() == from.numel() * ranks,
-                      "output tensor size must be equal to world_size times input tensor size");
-  }
-
-  ncclResult_t Post(ncclComm_t communicator, cudaStream_t stream) const {
-    return Library::Get().ncclAllGather(input.data_ptr(), output.memory().data_ptr(),
-                                        Carried(input), TypeOf(input), communicator, stream);
-  }
-
-  at::Tensor input;
-  ResultPlace output;
-};
-
-}  // namespace
-
 WorkPointer Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
                                      const c10d::AllgatherOptions& options) {
   Tensors outputs{output};
@@ -220,17 +211,23 @@ WorkPointer Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
                     "all_gather: requires as many output tensors as input tensors");
   CheckCarried("all_gather", outputs);
   CheckCarried("all_gather", inputs);
-  std::vector<Gathering> all;
-  for (size_t i = 0; i < inputs.size(); ++i) all.emplace_back(outputs[i], inputs[i], size_);
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
+  std::vector<ResultPlace> places;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    TORCH_CHECK_VALUE(outputs[i].scalar_type() == inputs[i].scalar_type(),
+                      "output tensor must have the same type as input tensor");
+    TORCH_CHECK_VALUE(outputs[i].numel() == inputs[i].numel() * size_,
+                      "output tensor size must be equal to world_size times input tensor size");
+    places.emplace_back(outputs[i], /*filled=*/false);
+    pairs.emplace_back(Packed(inputs[i]), places.back().memory());
+  }
   OperationPlan plan =
       PlanOf(OpType::_ALLGATHER_BASE, "harmonaize:_all_gather_base", inputs, {outputs});
-  plan.post = [all](ncclComm_t communicator, cudaStream_t stream) {
-    return Grouped([&] {
-      for (const Gathering& one : all) one.Post(communicator, stream);
-    });
+  plan.post = [pairs](ncclComm_t communicator, cudaStream_t stream) {
+    return PostAllGathers(pairs, communicator, stream);
   };
-  plan.finish = [all] {
-    for (const Gathering& one : all) one.output.Deliver();
+  plan.finish = [places] {
+    for (const ResultPlace& place : places) place.Deliver();
   };
   return Collective(std::move(plan), "all_gather", inputs, options.timeout);
 }
@@ -241,7 +238,8 @@ WorkPointer Backend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
   TORCH_CHECK_VALUE(outputs.size() == static_cast<size_t>(size_),
                     "allgather_coalesced: output lists should be equal to world size");
   CheckCarried("allgather_coalesced", inputs);
-  std::vector<std::pair<at::Tensor, FlatBlock>> all;
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
+  std::vector<FlatBlock> blocks;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Tensors pieces;
     for (const Tensors& list : outputs) {
@@ -252,21 +250,17 @@ WorkPointer Backend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
     }
     CheckCarried("allgather_coalesced", pieces);
     CheckPieces("allgather_coalesced", pieces, inputs[i], size_);
-    all.emplace_back(Packed(inputs[i]), FlatBlock(pieces, /*filled=*/false));
+    blocks.emplace_back(pieces, /*filled=*/false);
+    pairs.emplace_back(Packed(inputs[i]), blocks.back().memory());
   }
   OperationPlan plan =
       PlanOf(OpType::ALLGATHER_COALESCED, "harmonaize:all_gather", inputs, outputs);
   plan.nested_outputs = true;
-  plan.post = [all](ncclComm_t communicator, cudaStream_t stream) {
-    return Grouped([&] {
-      for (const auto& [input, block] : all) {
-        Library::Get().ncclAllGather(input.data_ptr(), block.memory().data_ptr(), Carried(input),
-                                     TypeOf(input), communicator, stream);
-      }
-    });
+  plan.post = [pairs](ncclComm_t communicator, cudaStream_t stream) {
+    return PostAllGathers(pairs, communicator, stream);
   };
-  plan.finish = [all] {
-    for (const auto& one : all) one.second.Deliver();
+  plan.finish = [blocks] {
+    for (const FlatBlock& block : blocks) block.Deliver();
   };
   return Collective(std::move(plan), "all_gather_coalesced", inputs, options.timeout);
 }

@@ -90,7 +90,7 @@ void Communicator::GoOnForming() {
     Check(doing, state, handle_);
     formed_ = state == ncclSuccess;
   } catch (const std::exception& error) {
-    FailLocked(error.what());
+    FailLocked(SentenceOf(error));
   }
 }
 

@@ -51,6 +51,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// Fail, and releases what the library has.
   void Abort(const std::string& reason);
 
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
   /// The reason that Fail was given, or "".
   std::string failure();
 

@@ -23,6 +23,11 @@ void ThrowError(const std::string& what) {
   std::rethrow_exception(MakeError(what));
 }
 
+std::string SentenceOf(const std::exception& error) {
+  const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);
+  return of_torch == nullptr ? error.what() : of_torch->what_without_backtrace();
+}
+
 std::string LastError(ncclComm_t communicator) {
   std::string text = Library::Get().ncclGetLastError(communicator);
   // The name of the function that the plugin called says nothing to its user.

@@ -14,6 +14,9 @@ std::exception_ptr MakeError(const std::string& what);
 /// Throws what MakeError returns.
 [[noreturn]] void ThrowError(const std::string& what);
 
+/// Returns what `error` says, without the list of calls that c10's errors have.
+std::string SentenceOf(const std::exception& error);
+
 /// Returns the sentence of the last error on `communicator`, or on this thread where it is NULL.
 std::string LastError(ncclComm_t communicator);
 

@@ -10,6 +10,7 @@
 #include "plugins/torch/source/backend.h"
 #include "plugins/torch/source/library.h"
 #include "plugins/torch/source/progress.h"
+#include "plugins/torch/source/registered_memory.h"
 
 namespace harmonaize_torch {
 namespace {
@@ -22,6 +23,12 @@ c10::intrusive_ptr<BackendBase> CreateBackend(const c10::intrusive_ptr<c10d::Sto
   HANDLE_TH_ERRORS
   const py::gil_scoped_release release;
   return Backend::Create({store, rank, size, std::chrono::milliseconds(timeout_ms), name});
+  END_HANDLE_TH_ERRORS_PYBIND
+}
+
+at::Tensor Allocate(int64_t bytes) {
+  HANDLE_TH_ERRORS
+  return RegisteredTensor(bytes, at::TensorOptions().dtype(at::kByte));
   END_HANDLE_TH_ERRORS_PYBIND
 }
 
@@ -46,6 +53,7 @@ PYBIND11_MODULE(_native, module) {
   module.doc() = "Harmonaize's backend for torch.distributed; see harmonaize_torch.";
   module.def("create_backend", &CreateBackend, py::arg("store"), py::arg("rank"), py::arg("size"),
              py::arg("timeout_ms"), py::arg("name"));
+  module.def("allocate", &Allocate, py::arg("bytes"));
   module.def("stop_progress", &StopProgress);
   module.def("library_path", &LibraryPath);
   module.def("library_version", &LibraryVersion);
