@@ -64,7 +64,7 @@ def rank_goes_on_after_a_wait(rank: int, size: int) -> None:
     tensor = torch.ones(3)
     if rank == 0:
         work = dist.all_reduce(tensor, async_op=True)
-        with pytest.raises(RuntimeError, match=r"all_reduce .* timed out after 100 ms"):
+        with pytest.raises(RuntimeError, match=r"Waiting for all_reduce .* ended by a timeout of 100 ms"):
             work.wait(timeout=datetime.timedelta(milliseconds=100))
         dist.send(torch.ones(1), 1)
     else:
@@ -104,20 +104,20 @@ def test_a_stopped_rank_is_named_when_the_time_is_over(jobs: Jobs, function: Ran
             last.append(ended.output.splitlines()[-1])
             assert "for rank 2, which is stopped" in last[-1], ended.output
         # The other one may hear of the first one's end before its own time is over.
-        assert any("timed out after 4 s" in line for line in last), last
+        assert any("ended by its timeout of 4 s" in line for line in last), last
 
 
 def test_a_late_rank_is_named_when_the_time_is_over(jobs: Jobs) -> None:
     with jobs.started(rank_waits_for_rank_2, 3, TEST_TIMEOUT="8") as job:
         for ended in job.wait(0, 1):
             assert ended.status == 1, ended.output
-            assert re.search(r"timed out after 8 s: .* for rank 2", ended.output), ended.output
+            assert re.search(r"ended by its timeout of 8 s: .* for rank 2", ended.output), ended.output
 
 
 def test_a_rank_that_does_not_send_is_named(jobs: Jobs) -> None:
     with jobs.started(rank_receives_from_rank_1, 2, TEST_TIMEOUT="2") as job:
         (ended,) = job.wait(0)
-        assert re.search(r"recv .* from rank 1 timed out after 2 s", ended.output), ended.output
+        assert re.search(r"recv .* from rank 1 ended by its timeout of 2 s", ended.output), ended.output
 
 
 def test_ranks_that_disagree_are_told_what_each_asked_for(jobs: Jobs) -> None:

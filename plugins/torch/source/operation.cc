@@ -167,7 +167,7 @@ std::string Operation::Noted() {
 
 void Operation::Expire() {
   const std::string noted = Noted();
-  communicator_->Fail(plan_.description + " timed out after " + Seconds(plan_.timeout) +
+  communicator_->Fail(plan_.description + " ended by its timeout of " + Seconds(plan_.timeout) +
                       (noted.empty() ? "" : ": " + noted));
 }
 
@@ -228,8 +228,8 @@ bool Operation::wait(milliseconds timeout) {
       lock.unlock();
       NoteWord(Clock::now());
       const std::string noted = Noted();
-      ThrowError(plan_.description + " timed out after " + Seconds(timeout) +
-                 (noted.empty() ? "" : ": " + noted));
+      ThrowError("Waiting for " + plan_.description + " ended by a timeout of " + Seconds(timeout) +
+                 ", and the operation goes on" + (noted.empty() ? "" : ": " + noted));
     }
     const auto look = std::chrono::duration_cast<std::chrono::microseconds>(waited / 8);
     cv_.wait_for(lock, std::clamp(look, kShortestLook, kLongestLook));
