@@ -241,9 +241,12 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
   if (rank_ != 0) {
     while (!place_.store->check({done})) {
       if (Clock::now() >= deadline) {
-        ThrowError(
-            "[Rank " + std::to_string(rank_) + "]: Rank 0 did not let monitoredBarrier pass in " +
-            std::to_string(timeout.count()) + " ms: it, or a rank that it names, did not come");
+        // In gloo's words, up to the colon: programs look for them.
+        const std::string me = "Rank " + std::to_string(rank_);
+        ThrowError("[" + me + "]: " + me +
+                   " successfully reached monitoredBarrier, but received errors while waiting for "
+                   "send/recv from rank 0: it, or a rank that it names, did not come within " +
+                   std::to_string(timeout.count()) + " ms");
       }
       std::this_thread::sleep_for(kStoreLook);
     }
