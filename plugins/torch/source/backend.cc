@@ -233,7 +233,9 @@ WorkPointer Backend::recvAnysource(Tensors& /*tensors*/, int /*tag*/) {
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
   CheckProcess();
-  const milliseconds timeout = TimeoutOr(options.timeout);
+  // Here 0 is a time like others: whoever is not there yet is missing.
+  const milliseconds timeout =
+      options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
   const std::string round = "harmonaize/barrier/" + std::to_string(monitored_barriers_++) + "/";
   const Clock::time_point deadline = Clock::now() + timeout;
   place_.store->set(round + std::to_string(rank_), std::vector<uint8_t>{1});
@@ -269,7 +271,7 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
   std::string text = ListOfRanks(missing);
   text[0] = 'R';
   ThrowError("[Rank 0]: " + text + " failed to pass monitoredBarrier in " +
-             std::to_string(timeout.count()) + " ms");
+             std::to_string(timeout.count()) + " ms; Rank 0 timed out in monitoredBarrier");
 }
 
 c10::intrusive_ptr<BackendOptions> Backend::getBackendOptions() {
