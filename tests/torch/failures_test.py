@@ -11,7 +11,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import Job, Jobs, RankFunction
+from ranks import Ended, Job, Jobs, RankFunction
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -79,6 +79,16 @@ def await_ready(job: Job) -> None:
         job.await_word(rank, "ready")
 
 
+def expect_named_in_time(ranks: list[Ended], name: str, timeout: str) -> None:
+    """All ranks failed, and name who was missing. One of them ended it all when its time was over; another may have
+    heard of that before its own time was.
+    """
+    last = [one.output.splitlines()[-1] for one in ranks]
+    assert all(one.status == 1 for one in ranks), last
+    assert all(name in line for line in last), last
+    assert any(f"ended by its timeout of {timeout}" in line for line in last), last
+
+
 @pytest.mark.parametrize("function", [rank_waits_for_rank_2, rank_waits_for_a_future, rank_runs_backward])
 def test_a_killed_rank_is_named_within_seconds(jobs: Jobs, function: RankFunction) -> None:
     with jobs.started(function, 3) as job:
@@ -98,20 +108,14 @@ def test_a_stopped_rank_is_named_when_the_time_is_over(jobs: Jobs, function: Ran
     with jobs.started(function, 3, TEST_TIMEOUT="4") as job:
         await_ready(job)
         os.kill(job.processes[2].pid, signal.SIGSTOP)
-        last = []
-        for ended in job.wait(0, 1):
-            assert ended.status == 1, ended.output
-            last.append(ended.output.splitlines()[-1])
-            assert "for rank 2, which is stopped" in last[-1], ended.output
-        # The other one may hear of the first one's end before its own time is over.
-        assert any("ended by its timeout of 4 s" in line for line in last), last
+        ended = job.wait(0, 1)
+    expect_named_in_time(ended, "for rank 2, which is stopped", "4 s")
 
 
 def test_a_late_rank_is_named_when_the_time_is_over(jobs: Jobs) -> None:
     with jobs.started(rank_waits_for_rank_2, 3, TEST_TIMEOUT="8") as job:
-        for ended in job.wait(0, 1):
-            assert ended.status == 1, ended.output
-            assert re.search(r"ended by its timeout of 8 s: .* for rank 2", ended.output), ended.output
+        ended = job.wait(0, 1)
+    expect_named_in_time(ended, "for rank 2", "8 s")
 
 
 def test_a_rank_that_does_not_send_is_named(jobs: Jobs) -> None:

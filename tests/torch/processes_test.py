@@ -73,6 +73,18 @@ def rank_allocates(rank: int, size: int) -> None:
     assert shared_bytes() - before < 1024 * 1024 * 4
 
 
+def rank_allocates_by_its_group(rank: int, size: int) -> None:
+    del rank
+    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    before = shared_bytes()
+    tensor = backend.allocate_tensor(1024 * 1024, dtype=torch.float64, device=torch.device("cpu"))
+    assert shared_bytes() - before >= 1024 * 1024 * 8
+    tensor.fill_(1)
+    dist.all_reduce(tensor)
+    assert tensor[-1].item() == size
+    assert backend.mem_allocator is not None
+
+
 def rank_has_shared_buckets(rank: int, size: int) -> None:
     del rank, size
     network = nn.Linear(1024, 1024)
@@ -111,6 +123,15 @@ def test_a_process_forks_and_shares_memory(jobs: Jobs, function: RankFunction) -
 )
 def test_buckets_of_data_parallelism_lie_in_shared_memory(jobs: Jobs) -> None:
     jobs.run(rank_has_shared_buckets, 2)
+
+
+@pytest.mark.skipif(
+    not hasattr(torch._C._distributed_c10d, "Backend")
+    or not hasattr(torch._C._distributed_c10d.Backend, "supports_tensor_alloc"),
+    reason="this PyTorch asks no backend for the memory of buckets",
+)
+def test_a_group_allocates_shared_memory(jobs: Jobs) -> None:
+    jobs.run(rank_allocates_by_its_group, 2)
 
 
 def test_a_process_may_end_with_operations_under_way(jobs: Jobs) -> None:
