@@ -86,8 +86,43 @@ def rank_receives_odd_layouts(rank: int, size: int) -> None:
         assert torch.equal(got[1], torch.full((6,), -1.0))
 
 
+def rank_receives_from_anybody(rank: int, size: int) -> None:
+    for tag in (0, 6):
+        if rank == 0:
+            sources = []
+            for _ in range(2 * (size - 1)):
+                got = torch.zeros(2)
+                sources.append(dist.recv(got, tag=tag))
+                assert got[0].item() == sources[-1]
+                # Messages of one rank come in their order.
+                assert got[1].item() == sources.count(sources[-1])
+            assert sorted(sources) == sorted(2 * list(range(1, size)))
+        else:
+            for number in (1, 2):
+                dist.send(torch.tensor([float(rank), float(number)]), 0, tag=tag)
+    dist.barrier()
+
+
+def rank_mixes_sources(rank: int, size: int) -> None:
+    # What is received from a named rank is not received from anybody again.
+    if rank == 0:
+        first, last = torch.zeros(1), torch.zeros(1)
+        dist.recv(first, 1)
+        dist.recv(second := torch.zeros(1))
+        dist.recv(last, size - 1)
+        assert [first.item(), second.item(), last.item()] == [10.0, 20.0, 30.0]
+    elif rank == size - 1:
+        dist.recv(torch.zeros(1), 1)
+        dist.send(torch.tensor([30.0]), 0)
+    if rank == 1:
+        dist.send(torch.tensor([10.0]), 0)
+        dist.send(torch.tensor([20.0]), 0)
+        dist.send(torch.zeros(1), size - 1)
+    dist.barrier()
+
+
 @pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize("function", [rank_rings, rank_sends_beside_collectives, rank_batches])
+@pytest.mark.parametrize("function", [rank_rings, rank_sends_beside_collectives, rank_batches, rank_receives_from_anybody])
 def test_messages_arrive(jobs: Jobs, function: RankFunction, size: int) -> None:
     jobs.run(function, size)
 
@@ -95,3 +130,7 @@ def test_messages_arrive(jobs: Jobs, function: RankFunction, size: int) -> None:
 @pytest.mark.parametrize("function", [rank_sends_by_tags, rank_keeps_the_order_of_a_tag, rank_receives_odd_layouts])
 def test_two_ranks_pass_messages(jobs: Jobs, function: RankFunction) -> None:
     jobs.run(function, 2)
+
+
+def test_a_message_is_received_once(jobs: Jobs) -> None:
+    jobs.run(rank_mixes_sources, 3)

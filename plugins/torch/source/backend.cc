@@ -11,7 +11,6 @@
 
 #include "plugins/torch/source/errors.h"
 #include "plugins/torch/source/registered_memory.h"
-#include "plugins/torch/source/staging.h"
 
 namespace harmonaize_torch {
 namespace {
@@ -164,71 +163,6 @@ WorkPointer Backend::Exchange(OperationPlan plan, const char* call, const Tensor
   plan.timeout = TimeoutOr(timeout);
   ++sequence_;
   return Operation::Start(rank_, std::move(plan), Further("exchange", rank_, size_, rank_ == 0));
-}
-
-// The library matches messages of two ranks by their order alone. So each tag but 0 has a
-// communicator of the two ranks.
-WorkPointer Backend::Transfer(OperationPlan plan, const char* call, int peer, int tag,
-                              at::Tensor& tensor) {
-  TORCH_CHECK_VALUE(peer >= 0 && peer < size_, call, ": invalid rank ", peer, " in a group of ",
-                    size_);
-  TORCH_CHECK_VALUE(tag >= 0, "Tag must be nonnegative");
-  plan.description = Describe(call, {tensor}) + (plan.source_rank < 0 ? " to" : " from") +
-                     " rank " + std::to_string(peer);
-  plan.timeout = timeout_.load();
-  if (tag == 0) return Operation::Start(rank_, std::move(plan), main_);
-  const int lower = std::min(rank_, peer);
-  const std::string key = "pair/" + std::to_string(lower) + "-" +
-                          std::to_string(std::max(rank_, peer)) + "/tag" + std::to_string(tag);
-  const bool first = rank_ == lower;
-  return Operation::Start(rank_, std::move(plan), Further(key, first ? 0 : 1, 2, first));
-}
-
-WorkPointer Backend::send(Tensors& tensors, int destination, int tag) {
-  c10d::assertSingleElement(
-      [](const std::string& text) { TORCH_CHECK_VALUE(false, "send: ", text); }, tensors);
-  CheckCarried("send", tensors);
-  const at::Tensor packed = Packed(tensors[0]);
-  const CarriedType carried = TypeToCarry(packed.scalar_type());
-  const int peer = tag == 0 || destination < rank_ ? (tag == 0 ? destination : 0) : 1;
-  OperationPlan plan;
-  plan.type = c10d::OpType::SEND;
-  plan.title = "harmonaize:send";
-  plan.inputs = tensors;
-  plan.post = [packed, carried, peer](ncclComm_t communicator, cudaStream_t stream) {
-    return Library::Get().ncclSend(packed.data_ptr(),
-                                   static_cast<size_t>(packed.numel()) * carried.count_factor,
-                                   carried.type, peer, communicator, stream);
-  };
-  return Transfer(std::move(plan), "send", destination, tag, tensors[0]);
-}
-
-WorkPointer Backend::recv(Tensors& tensors, int source, int tag) {
-  c10d::assertSingleElement(
-      [](const std::string& text) { TORCH_CHECK_VALUE(false, "recv: ", text); }, tensors);
-  CheckCarried("recv", tensors);
-  const ResultPlace place(tensors[0], /*filled=*/false);
-  const CarriedType carried = TypeToCarry(tensors[0].scalar_type());
-  const int peer = tag == 0 || source < rank_ ? (tag == 0 ? source : 0) : 1;
-  OperationPlan plan;
-  plan.type = c10d::OpType::RECV;
-  plan.title = "harmonaize:recv";
-  plan.inputs = tensors;
-  plan.outputs = {tensors};
-  plan.source_rank = source;
-  plan.post = [place, carried, peer](ncclComm_t communicator, cudaStream_t stream) {
-    return Library::Get().ncclRecv(
-        place.memory().data_ptr(),
-        static_cast<size_t>(place.memory().numel()) * carried.count_factor, carried.type, peer,
-        communicator, stream);
-  };
-  plan.finish = [place] { place.Deliver(); };
-  return Transfer(std::move(plan), "recv", source, tag, tensors[0]);
-}
-
-WorkPointer Backend::recvAnysource(Tensors& /*tensors*/, int /*tag*/) {
-  TORCH_CHECK(false,
-              "Backend harmonaize does not support recvAnysource: give recv() the rank that sends");
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {

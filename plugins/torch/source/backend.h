@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "plugins/torch/source/communicator.h"
+#include "plugins/torch/source/message_counts.h"
 #include "plugins/torch/source/operation.h"
 #include "plugins/torch/source/reduction.h"
 #include "plugins/torch/source/torch_version.h"
@@ -85,10 +87,12 @@ class Backend : public BackendBase {
   WorkPointer gather_single(at::Tensor& output, at::Tensor& input,
                             const c10d::GatherOptions& options);
 
-  // backend.cc
+  // backend_messages.cc
   WorkPointer send(Tensors& tensors, int destination, int tag) override;
   WorkPointer recv(Tensors& tensors, int source, int tag) override;
   WorkPointer recvAnysource(Tensors& tensors, int tag) override;
+
+  // backend.cc
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
   // Not marked as overriding, as above.
@@ -125,11 +129,29 @@ class Backend : public BackendBase {
   /// it.
   WorkPointer Collective(OperationPlan plan, const char* call, const Tensors& like,
                          Milliseconds timeout);
-  WorkPointer Transfer(OperationPlan plan, const char* call, int peer, int tag, at::Tensor& tensor);
   WorkPointer Exchange(OperationPlan plan, const char* call, const Tensors& like,
                        Milliseconds timeout);
   WorkPointer ReduceScatterBlocks(const Tensors& outputs, const Tensors& blocks, OperationPlan plan,
                                   const c10d::ReduceScatterOptions& options);
+  // backend_messages.cc
+  /// Where messages with a rank go: the communicator, and the rank's number there.
+  struct Route {
+    std::shared_ptr<Communicator> communicator;
+    int peer;
+  };
+  Route RouteTo(int peer, int tag);
+  void CheckPeer(const char* call, int peer, int tag) const;
+  static std::function<ncclResult_t(ncclComm_t, cudaStream_t)> PostReceive(const at::Tensor& memory,
+                                                                           int peer);
+  /// Announces a message that waits, if its receiver takes messages from anybody. `number` counts
+  /// the messages to that rank with that tag.
+  void AnnounceWhileWaiting(const c10::intrusive_ptr<Operation>& operation, int destination,
+                            int tag, uint64_t number);
+  /// Receives the next message that a rank has announced, by `operation`. Returns whether there was
+  /// one, or nothing is to be received any more.
+  bool ReceiveAnnounced(const c10::intrusive_ptr<Operation>& operation, const at::Tensor& memory,
+                        int tag);
+
   // backend_sparse.cc
   WorkPointer AllReduceSparse(const at::Tensor& tensor, const c10d::AllreduceOptions& options);
   /// Returns how many values each rank's sparse tensor has.
@@ -149,6 +171,9 @@ class Backend : public BackendBase {
   std::atomic<uint64_t> sequence_{0};
   std::atomic<uint64_t> monitored_barriers_{0};
   std::atomic<uint64_t> shrinks_{0};
+  MessageCounts sent_;
+  MessageCounts received_;
+  std::atomic<bool> takes_any_{false};  // It has said so in the store.
 
   std::mutex further_mutex_;  // guards the one below
   std::map<std::string, std::shared_ptr<Communicator>> further_;

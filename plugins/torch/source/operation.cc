@@ -90,6 +90,7 @@ void Operation::EndUnlaunched() {
 
 bool Operation::Advance(Clock::time_point now) {
   if (Ended() || QueryStream()) return true;
+  ActWhileWaiting(now);
   NoteWord(now);
   if (now - started_ >= plan_.timeout && !expired_.exchange(true)) Expire();
   return Ended();
@@ -145,6 +146,33 @@ std::exception_ptr Operation::ErrorOf(ncclResult_t result) {
   const std::string text = Describe(plan_.description, result, nullptr);
   const std::string noted = Noted();
   return MakeError(noted.empty() ? text : text + "; before that, " + noted);
+}
+
+void Operation::Choose(int source, std::function<ncclResult_t(ncclComm_t, cudaStream_t)> post,
+                       const std::shared_ptr<Communicator>& communicator) {
+  {
+    const std::lock_guard lock(state_mutex_);
+    plan_.source_rank = source;
+    plan_.post = std::move(post);
+  }
+  communicator->Submit(c10::intrusive_ptr<Operation>::reclaim_copy(this));
+}
+
+void Operation::WhileWaiting(milliseconds first, milliseconds longest, std::function<void()> act) {
+  const std::lock_guard lock(state_mutex_);
+  waiting_ = {first, longest, Clock::now() + first, std::move(act)};
+}
+
+void Operation::ActWhileWaiting(Clock::time_point now) {
+  std::function<void()> act;
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (!waiting_.act || now < waiting_.next) return;
+    waiting_.interval = std::min(waiting_.interval * 2, waiting_.longest);
+    waiting_.next = now + waiting_.interval;
+    act = waiting_.act;
+  }
+  act();
 }
 
 void Operation::NoteWord(Clock::time_point now) {

@@ -72,6 +72,16 @@ class Operation : public c10d::Work {
   /// Says why the operation will not be launched. For the communicator, under its lock.
   void Refuse(const std::string& reason);
 
+  /// Gives an operation that was not submitted what it lacked, and submits it: for a receive from
+  /// any rank, whose source is known now.
+  void Choose(int source, std::function<ncclResult_t(ncclComm_t, cudaStream_t)> post,
+              const std::shared_ptr<Communicator>& communicator);
+
+  /// Has `act` called while the operation waits: after `first`, and then again and again, at
+  /// growing intervals of up to `longest`.
+  void WhileWaiting(std::chrono::milliseconds first, std::chrono::milliseconds longest,
+                    std::function<void()> act);
+
   /// Ends an operation after Launched::kNot or Refuse, without the communicator's lock.
   void EndUnlaunched();
 
@@ -88,21 +98,28 @@ class Operation : public c10d::Work {
   void Expire();
   void End(std::exception_ptr error);
   bool Ended() const;
+  void ActWhileWaiting(std::chrono::steady_clock::time_point now);
   void NoteWord(std::chrono::steady_clock::time_point now);
   std::string Noted();
   std::exception_ptr ErrorOf(ncclResult_t result);
 
   OperationPlan plan_;
-  const std::shared_ptr<Communicator> communicator_;
+  const std::shared_ptr<Communicator> communicator_;  ///< The group's where none is chosen yet.
   const std::chrono::steady_clock::time_point started_;
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
 
-  std::mutex state_mutex_;  // guards what follows
+  mutable std::mutex state_mutex_;  // guards what follows
   State state_ = State::kKept;
   cudaStream_t stream_ = nullptr;
   bool awaited_ =
       false;  // A thread is in SynchronizeStream: it hears the result, once, and completes.
   std::exception_ptr unlaunched_;
+  struct Waiting {
+    std::chrono::milliseconds interval{0};
+    std::chrono::milliseconds longest{0};
+    std::chrono::steady_clock::time_point next;
+    std::function<void()> act;
+  } waiting_;
   std::string noted_;  // What the library said last of ranks that are late.
   std::chrono::steady_clock::time_point noted_at_;
   std::atomic<bool> expired_{false};

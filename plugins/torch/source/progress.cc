@@ -1,13 +1,14 @@
 #include "plugins/torch/source/progress.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
+
+#include "plugins/torch/source/signals_blocked.h"
 
 namespace harmonaize_torch {
 namespace {
@@ -28,22 +29,6 @@ void ForgetInChild() {
   new (&g_instance_mutex) std::mutex;
   g_instance.store(nullptr, std::memory_order_relaxed);
 }
-
-/// Blocks all signals in the calling thread for as long as the object lives.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 
@@ -120,6 +105,7 @@ bool Progress::TakeArrived() {
 }
 
 void Progress::Stop() {
+  errands_.Stop();
   std::unique_lock lock(mutex_);
   stopping_ = true;
   arrival_.notify_one();

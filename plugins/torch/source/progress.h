@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "plugins/torch/source/errands.h"
 #include "plugins/torch/source/operation.h"
 #include "plugins/torch/source/stream_pool.h"
 
@@ -25,6 +26,7 @@ class Progress {
   void Watch(const std::shared_ptr<Communicator>& communicator);
 
   StreamPool& streams() { return streams_; }
+  Errands& errands() { return errands_; }
 
   /// Ends the thread, before Python does: a thread that asks for Python's lock later is ended in
   /// the middle of what it does. Operations are then completed only by who waits for them, and what
@@ -38,6 +40,7 @@ class Progress {
   bool AdvanceAll();
 
   StreamPool streams_;
+  Errands errands_;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable arrival_;
