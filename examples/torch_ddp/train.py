@@ -1,6 +1,6 @@
 """Trains a small network on scikit-learn's pictures of digits, with data parallelism over processes.
 
-    harmonaize run -n 4 -- python3 train.py                     # PyTorch over Harmonaize
+    harmonaize run -n 4 --no-preload -- python3 train.py        # PyTorch over Harmonaize
     torchrun --nproc-per-node 4 train.py --backend gloo         # the same with another backend
     torchrun --nproc-per-node 4 train.py --backend nccl         # on GPUs
 
@@ -79,7 +79,7 @@ def train(arguments: argparse.Namespace, device: torch.device) -> float:
     to_train, to_test = load_pictures(device)
     network = DistributedDataParallel(make_network().to(device))
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
-    sampler = DistributedSampler(to_train, seed=2)
+    sampler: DistributedSampler[tuple[torch.Tensor, ...]] = DistributedSampler(to_train, seed=2)
     loader = DataLoader(to_train, arguments.batch, sampler=sampler, num_workers=arguments.workers)
     for epoch in range(arguments.epochs):
         sampler.set_epoch(epoch)

@@ -129,7 +129,7 @@ def rank_uses_objects(rank: int, size: int) -> None:
     objects: list[object] = [None] * size
     dist.all_gather_object(objects, {"rank": rank, "text": "x" * rank})
     assert objects == [{"rank": one, "text": "x" * one} for one in range(size)]
-    shared = ["from 0", 7] if rank == 0 else [None, None]
+    shared: list[object] = ["from 0", 7] if rank == 0 else [None, None]
     dist.broadcast_object_list(shared, src=0)
     assert shared == ["from 0", 7]
     gathered: list[object] = [None] * size

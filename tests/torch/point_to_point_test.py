@@ -122,7 +122,9 @@ def rank_mixes_sources(rank: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize("function", [rank_rings, rank_sends_beside_collectives, rank_batches, rank_receives_from_anybody])
+@pytest.mark.parametrize(
+    "function", [rank_rings, rank_sends_beside_collectives, rank_batches, rank_receives_from_anybody]
+)
 def test_messages_arrive(jobs: Jobs, function: RankFunction, size: int) -> None:
     jobs.run(function, size)
 

@@ -6,6 +6,7 @@ import gc
 import os
 import pathlib
 import time
+import typing
 
 import harmonaize_torch
 import pytest
@@ -17,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def in_child(check) -> int:  # noqa: ANN001
+def in_child(check: typing.Callable[[], None]) -> int:
     """Runs `check` in a forked child, and returns its exit status."""
     child = os.fork()
     if child == 0:

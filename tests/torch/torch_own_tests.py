@@ -12,6 +12,7 @@ test that gloo passes does not pass. A daemon has to listen (HARMONAIZE_SOCKET).
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import pathlib
@@ -20,6 +21,7 @@ import signal
 import sys
 import tempfile
 import time
+import typing
 import unittest
 
 RANKS = 3
@@ -39,15 +41,15 @@ def take_gloos_place() -> None:
 
     find = shipped.get_profiling_event
 
-    def find_ours(name, *rest, **named):  # noqa: ANN001, ANN002, ANN003, ANN202
+    def find_ours(name: str, *rest: typing.Any, **named: typing.Any) -> typing.Any:
         events = find(name.replace("gloo:", "harmonaize:"), *rest, **named)
         for event in events:
             event.name = event.name.replace("harmonaize:", "gloo:")
         return events
 
-    shipped.get_profiling_event = find_ours
+    shipped.get_profiling_event = find_ours  # type: ignore[assignment]
 
-    def create(store, rank, size, timeout):  # noqa: ANN001, ANN202
+    def create(store: typing.Any, rank: int, size: int, timeout: datetime.timedelta) -> typing.Any:
         return _registration._create(store, rank, size, timeout)
 
     # In C++, what has gloo's type is taken for gloo's class.

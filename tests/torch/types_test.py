@@ -107,7 +107,7 @@ def rank_reduces_complex(rank: int, size: int) -> None:
 
 
 def rank_multiplies_before_sums(rank: int, size: int) -> None:
-    make = getattr(dist, "_make_nccl_premul_sum", None) or dist._make_premul_sum
+    make = getattr(dist, "_make_nccl_premul_sum", None) or getattr(dist, "_make_premul_sum")  # noqa: B009
     for dtype in [torch.float32, torch.float64, torch.float16, torch.int32, torch.int16]:
         tensor = torch.tensor([1, 2, 3]).to(dtype)
         dist.all_reduce(tensor, op=make(2.0 * (rank + 1)))

@@ -129,6 +129,7 @@ WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
   const ResultPlace place(tensors[0], /*filled=*/false);
   OperationPlan plan = PlanOfReceive(place, tensors);
   plan.type = c10d::OpType::RECVANYSOURCE;
+  plan.title = "harmonaize:recvAnySource";
   plan.description = Describe("recv", tensors) + " from any rank";
   plan.timeout = timeout_.load();
   if (!takes_any_.exchange(true)) {
