@@ -45,8 +45,8 @@ constexpr char kAnnounceDescription[] =
 constexpr char kAnnounceFooter[] =
     R"(Without --id it is a new announcement, which needs a time: --in, --at, or '--at unknown'. With the id
 of one, what is not named stays as it was, and jobs are told of the change. A time that jobs were
-promised is kept in the record: beginning before it is a promise broken. The moment is echoed on
-standard error.
+promised is kept in the record: an earlier one needs --early, and is a promise broken. The moment is
+echoed on standard error.
 
 Exit status: 0; 1 when no daemon answered, this user is no operator, or the daemon refused; 2 for
 wrong options.
@@ -75,6 +75,7 @@ struct AnnounceOptions {
   std::string kind;
   std::string text;
   bool survives = false;
+  bool early = false;
   bool json = false;
 };
 
@@ -123,6 +124,7 @@ Result<std::string> Announce(const AnnounceOptions& options) {
   if (!options.kind.empty()) order["kind"] = options.kind;
   if (!options.text.empty()) order["text"] = options.text;
   if (options.survives) order["survives"] = true;
+  if (options.early) order["early"] = true;
   HZ_ASSIGN_OR_RETURN(const std::string moment, MomentOf(options));
   if (!moment.empty()) order["not_before"] = moment == kUnknownMoment ? Json() : Json(moment);
   if (!options.duration.empty()) {
@@ -160,8 +162,8 @@ Result<std::string> SetState(const ChangeOptions& options, const char* state, co
 }
 
 std::string CheckWhen(const std::string& word) {
-  const bool is_time = SecondsInWord(word).ok();
-  return is_time ? std::string() : CheckMomentWord(word);
+  const bool is_time = SecondsInWord(word).ok() || IsNumberAlone(word);
+  return is_time ? CheckSecondsWord(word) : CheckMomentWord(word);
 }
 
 void AddAnnounce(CLI::App& maintenance, CommandLine& command_line) {
@@ -204,6 +206,9 @@ void AddAnnounce(CLI::App& maintenance, CommandLine& command_line) {
       ->type_name("KIND");
   announce->add_flag("--survives", options->survives,
                      "Processes go on after it where they are; otherwise they end");
+  announce->add_flag("--early", options->early,
+                     "Also for a time before the one that jobs were promised, which\n"
+                     "breaks the promise");
   announce->add_option("--text", options->text, "What it is, for operators; jobs do not see it")
       ->type_name("TEXT");
   announce->add_flag("--json", options->json, "Print the daemon's answer as JSON");

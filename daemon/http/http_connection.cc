@@ -245,7 +245,7 @@ HttpResponse HttpConnection::ExchangeToken(const std::string& secret) {
   form_.keep_alive = false;
   if (AuditLog* const audit = thread_->services().audit.get()) {
     audit->Add({UnixSeconds(), "token " + session->token.id.substr(0, kShownIdDigits), "POST",
-                thread_->services().exchange_path, 201});
+                thread_->services().exchange_path, 201, {}});
   }
   const nlohmann::ordered_json answer = {{"token", session->secret},
                                          {"id", session->token.id},
@@ -319,7 +319,7 @@ void HttpConnection::OnAnswer(HttpResponse response) {
 }
 
 void HttpConnection::Answer(HttpResponse response) {
-  Audit(response.status);
+  Audit(response.status, response.note);
   state_ = State::kSending;
   since_ = Now();
   SendText(FormatResponse(response, form_));
@@ -328,7 +328,7 @@ void HttpConnection::Answer(HttpResponse response) {
 // Counts every answer, and writes down what operators change or try to. What was not looked at,
 // because its caller asks too often, changed nothing. Holders of operators' other tokens can change
 // nothing, so they get no lines by which they could push out those of others.
-void HttpConnection::Audit(int status) {
+void HttpConnection::Audit(int status, const AuditNote& note) {
   CountersOfHttp().AddAnswer(status);
   AuditLog* const audit = thread_->services().audit.get();
   if (audit == nullptr || request_.method == "GET" || status == 429) return;
@@ -338,7 +338,7 @@ void HttpConnection::Audit(int status) {
   }
   if (scope != HttpScope::kOperator) return;
   audit->Add({UnixSeconds(), request_.caller.name, request_.method, EncodeHttpPath(request_.path),
-              status});
+              status, note});
 }
 
 void HttpConnection::SendText(std::string text) {
@@ -386,7 +386,7 @@ void HttpConnection::OnStream(std::shared_ptr<EventQueue> queue) {
       whole.content_type = "text/event-stream";
       return Answer(paid.ok() ? std::move(whole) : HttpProblem(429, paid.message()));
     }
-    Audit(200);
+    Audit(200, {});
     form_.keep_alive = false;
     queue_ = std::move(queue);
     state_ = State::kStreaming;
