@@ -107,6 +107,7 @@ void LogCall(const Operation& operation, const Numbers& numbers, ncclComm_t comm
 ncclResult_t Post(const char* function, ncclComm_t comm, cudaStream_t stream,
                   const Numbers& numbers, Operation operation) {
   return PostOn(function, comm, [&](Communicator& communicator) {
+    HZ_RETURN_IF_ERROR(CheckNotSuspended(comm));
     HZ_RETURN_IF_ERROR(communicator.CheckUsable());
     LogCall(operation, numbers, comm, stream);
     operation.communicator = &communicator;

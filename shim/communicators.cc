@@ -145,6 +145,7 @@ Status CheckFormed(Communicator& communicator) {
 Status Split(ncclComm_t comm, int color, int key, ncclComm_t* out, const ncclConfig_t* config) {
   Communicator& parent = *comm->communicator;
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  HZ_RETURN_IF_ERROR(CheckNotSuspended(comm));
   HZ_RETURN_IF_ERROR(CheckFormed(parent));
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
     return InvalidArgument("color is {}: neither 0 or more nor NCCL_SPLIT_NOCOLOR", color);
@@ -182,6 +183,7 @@ Status Shrink(ncclComm_t comm, std::span<const int> excluded, ncclComm_t* out,
               const ncclConfig_t* config, int flags) {
   Communicator& parent = *comm->communicator;
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  HZ_RETURN_IF_ERROR(CheckNotSuspended(comm));
   HZ_RETURN_IF_ERROR(CheckFormed(parent));
   if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT) {
     return InvalidArgument("shrinkFlags is {:#x}", flags);
@@ -198,6 +200,7 @@ Status Shrink(ncclComm_t comm, std::span<const int> excluded, ncclComm_t* out,
 Status GrowFrom(ncclComm_t comm, int ranks, int rank, ncclComm_t* out, const ncclConfig_t* config) {
   Communicator& parent = *comm->communicator;
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  HZ_RETURN_IF_ERROR(CheckNotSuspended(comm));
   HZ_RETURN_IF_ERROR(CheckFormed(parent));
   if (rank != -1 && rank != parent.rank()) {
     return InvalidArgument("rank is {}: a rank of comm keeps its own, and passes -1", rank);

@@ -1,7 +1,11 @@
 // NCCL's device-side interface: communication from inside GPU kernels. It needs GPUs and is not
-// supported; the only questions answered are those that need none: which ranks form which team.
+// supported; the only questions answered are those that need none: which ranks form which team, and
+// that none of this is supported.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "include/nccl.h"
 #include "shim/face.h"
@@ -15,10 +19,39 @@ struct ncclTeam {
   int rank;
   int stride;
 };
+struct ncclMultimemHandle {
+  void* base;
+};
+/// What ncclCommQueryProperties answers, as long as NCCL 2.32 has it.
+struct ncclCommProperties {
+  size_t size;       ///< Bytes that the caller's header gives this structure.
+  unsigned magic;    ///< 0xcafebeef
+  unsigned version;  ///< Version code of the caller's header.
+  int rank;
+  int nRanks;
+  int cudaDev;
+  int nvmlDev;
+  bool deviceApiSupport;
+  bool multimemSupport;
+  int ginType;  ///< 0: none, here and below.
+  int nLsaTeams;
+  bool hostRmaSupport;
+  int railedGinType;
+  uint64_t commHash;
+  int ginMinStride;
+  int ginConnectionType;
+  bool ginSupport[64];
+  size_t devCommRuntimeVersionSize;
+  bool cftSupport;
+  bool cftMulticastSupport;
+  bool cftCountedSupport;
+};
 struct ncclDevComm;
 struct ncclDevCommRequirements;
 struct ncclDevResourceRequirements;
 struct ncclGinBarrierHandle;
+struct ncclGinInboxA2AHandle;
+struct ncclGinOutboxHandle;
 struct ncclLLA2AHandle;
 struct ncclLsaBarrierHandle;
 
@@ -27,7 +60,8 @@ namespace {
 
 ncclResult_t Refuse(const char* function) {
   return Call(function, nullptr, [] {
-    return InvalidUsage("device-side communication needs GPUs and is not served by Harmonaize");
+    return NotServed("communication from inside GPU kernels, which needs GPUs",
+                     "call the operations of nccl.h from the host");
   });
 }
 
@@ -56,6 +90,28 @@ int Translate(const char* function, ncclComm_t comm, ncclTeam team, int rank, Ow
     return Status::Ok();
   });
   return number;
+}
+
+/// Answers for the communicator. Members that the caller's header does not have are not written,
+/// and those that this library does not know are left as they are.
+Status QueryProperties(ncclComm_t comm, ncclCommProperties* out) {
+  constexpr unsigned kPropertiesMagic = 0xcafebeef;
+  HZ_RETURN_IF_ERROR(CheckPointer(out, "props"));
+  const Communicator& communicator = *comm->communicator;
+  if (communicator.rank() < 0) return InvalidUsage("the communicator is not ready");
+  if (out->magic != kPropertiesMagic || out->size < offsetof(ncclCommProperties, rank)) {
+    return InvalidArgument("props was not initialized with NCCL_COMM_PROPERTIES_INITIALIZER");
+  }
+  ncclCommProperties answer = {};
+  answer.size = out->size;
+  answer.magic = out->magic;
+  answer.version = out->version;
+  answer.rank = communicator.rank();
+  answer.nRanks = communicator.ranks();
+  answer.cudaDev = answer.nvmlDev = communicator.options().device;
+  answer.nLsaTeams = communicator.ranks() / communicator.ranks_together();
+  std::memcpy(out, &answer, std::min(out->size, sizeof answer));
+  return Status::Ok();
 }
 
 }  // namespace
@@ -137,4 +193,77 @@ HZ_NCCL_API(int, ncclLLA2ACalcSlots, int max_elements, int max_element_bytes) {
   HZ_FORWARD(ncclLLA2ACalcSlots, max_elements, max_element_bytes);
   Refuse("ncclLLA2ACalcSlots");
   return 0;
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommQueryProperties, ncclComm_t comm, ncclCommProperties* props) {
+  HZ_FORWARD(ncclCommQueryProperties, comm, props);
+  return CallOn("ncclCommQueryProperties", comm,
+                [&](Communicator&) { return QueryProperties(comm, props); });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclGetLsaDevicePointer, ncclWindow_t window, size_t offset, int rank,
+            void** out) {
+  HZ_FORWARD(ncclGetLsaDevicePointer, window, offset, rank, out);
+  return Refuse("ncclGetLsaDevicePointer");
+}
+
+HZ_NCCL_API(ncclResult_t, ncclGetPeerDevicePointer, ncclWindow_t window, size_t offset, int peer,
+            void** out) {
+  HZ_FORWARD(ncclGetPeerDevicePointer, window, offset, peer, out);
+  return Refuse("ncclGetPeerDevicePointer");
+}
+
+HZ_NCCL_API(ncclResult_t, ncclGetMultimemDevicePointer, ncclWindow_t window, size_t offset,
+            ncclMultimemHandle multimem, void** out) {
+  HZ_FORWARD(ncclGetMultimemDevicePointer, window, offset, multimem, out);
+  return Refuse("ncclGetMultimemDevicePointer");
+}
+
+HZ_NCCL_API(ncclResult_t, ncclGetLsaMultimemDevicePointer, ncclWindow_t window, size_t offset,
+            void** out) {
+  HZ_FORWARD(ncclGetLsaMultimemDevicePointer, window, offset, out);
+  return Refuse("ncclGetLsaMultimemDevicePointer");
+}
+
+HZ_NCCL_API(ncclResult_t, ncclGetMultimemDeviceLeInfo, ncclWindow_t window, size_t offset,
+            uint32_t* id, size_t* out) {
+  HZ_FORWARD(ncclGetMultimemDeviceLeInfo, window, offset, id, out);
+  return Refuse("ncclGetMultimemDeviceLeInfo");
+}
+
+HZ_NCCL_API(ncclResult_t, ncclGetCftDeviceLeInfo, ncclWindow_t window, size_t offset, int peer,
+            ncclTeam team, uint32_t* id, size_t* out) {
+  HZ_FORWARD(ncclGetCftDeviceLeInfo, window, offset, peer, team, id, out);
+  return Refuse("ncclGetCftDeviceLeInfo");
+}
+
+HZ_NCCL_API(ncclResult_t, ncclGetPeerDeviceLeInfo, ncclWindow_t window, size_t offset, int peer,
+            uint32_t* id, size_t* out) {
+  HZ_FORWARD(ncclGetPeerDeviceLeInfo, window, offset, peer, id, out);
+  return Refuse("ncclGetPeerDeviceLeInfo");
+}
+
+HZ_NCCL_API(ncclTeam, ncclTeamCft, ncclComm_t comm, int mode) {
+  HZ_FORWARD(ncclTeamCft, comm, mode);
+  Refuse("ncclTeamCft");
+  return {};
+}
+
+HZ_NCCL_API(ncclTeam, ncclTeamCftMultimem, ncclComm_t comm) {
+  HZ_FORWARD(ncclTeamCftMultimem, comm);
+  Refuse("ncclTeamCftMultimem");
+  return {};
+}
+
+HZ_NCCL_API(ncclResult_t, ncclGinOutboxCreateRequirement, int blocks, int size_log2,
+            ncclGinOutboxHandle* handle, ncclDevResourceRequirements* requirement) {
+  HZ_FORWARD(ncclGinOutboxCreateRequirement, blocks, size_log2, handle, requirement);
+  return Refuse("ncclGinOutboxCreateRequirement");
+}
+
+HZ_NCCL_API(ncclResult_t, ncclGinInboxA2ACreateRequirement, ncclTeam peers, int blocks,
+            int size_log2, ncclGinInboxA2AHandle* handle,
+            ncclDevResourceRequirements* requirement) {
+  HZ_FORWARD(ncclGinInboxA2ACreateRequirement, peers, blocks, size_log2, handle, requirement);
+  return Refuse("ncclGinInboxA2ACreateRequirement");
 }

@@ -56,13 +56,41 @@ Status Deregister(ncclComm_t comm, const void* handle, const char* name) {
   return InvalidArgument("{} {} is not of this communicator", name, fmt::ptr(handle));
 }
 
+/// Returns the address of a window that was registered on `comm`.
+Result<void*> AddressOf(ncclComm_t comm, ncclWindow_t window) {
+  const void* const handle = window;
+  const std::lock_guard lock(comm->registrations_mutex);
+  for (const auto& registration : comm->registrations) {
+    if (registration.get() == handle) return const_cast<void*>(registration->address);
+  }
+  return InvalidArgument("win {} is not of this communicator", fmt::ptr(handle));
+}
+
+Status ReadMemoryStatistic(ncclComm_t comm, int statistic, uint64_t* value) {
+  HZ_RETURN_IF_ERROR(CheckPointer(value, "value"));
+  const Communicator& communicator = *comm->communicator;
+  if (communicator.rank() < 0) return InvalidUsage("the communicator is not ready");
+  switch (statistic) {
+    case ncclStatGpuMemSuspend: *value = 0; return Status::Ok();
+    case ncclStatGpuMemSuspended:
+      *value = comm->suspended.load(std::memory_order_relaxed) ? 1 : 0;
+      return Status::Ok();
+    case ncclStatGpuMemPersist:
+    case ncclStatGpuMemTotal: *value = communicator.mapped_bytes(); return Status::Ok();
+    default:
+      return InvalidArgument("stat is {}, not in [{}, {}]", statistic,
+                             static_cast<int>(ncclStatGpuMemSuspend),
+                             static_cast<int>(ncclStatGpuMemTotal));
+  }
+}
+
 Status RegisterWindow(ncclComm_t comm, const void* buffer, size_t bytes, ncclWindow_t* window,
                       int flags) {
   HZ_RETURN_IF_ERROR(CheckPointer(window, "win"));
-  if (flags != NCCL_WIN_DEFAULT && flags != NCCL_WIN_COLL_SYMMETRIC) {
-    return InvalidArgument("winFlags is {:#x}", flags);
-  }
-  if (flags == NCCL_WIN_COLL_SYMMETRIC &&
+  constexpr int kKnownFlags =
+      NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING | NCCL_WIN_GIN_ONLY | NCCL_WIN_CFT_COUNTED;
+  if ((flags & ~kKnownFlags) != 0) return InvalidArgument("winFlags is {:#x}", flags);
+  if ((flags & NCCL_WIN_COLL_SYMMETRIC) != 0 &&
       reinterpret_cast<uintptr_t>(buffer) % NCCL_WIN_REQUIRED_ALIGNMENT != 0) {
     return InvalidArgument("buff {} is not aligned to {} bytes", fmt::ptr(buffer),
                            NCCL_WIN_REQUIRED_ALIGNMENT);
@@ -76,6 +104,7 @@ Status RegisterWindow(ncclComm_t comm, const void* buffer, size_t bytes, ncclWin
 }  // namespace harmonaize::shim
 
 using harmonaize::Communicator;
+using harmonaize::InvalidArgument;
 using harmonaize::RegionTable;
 using harmonaize::Result;
 using harmonaize::Status;
@@ -120,5 +149,39 @@ HZ_NCCL_API(ncclResult_t, ncclCommWindowDeregister, ncclComm_t comm, ncclWindow_
   HZ_FORWARD(ncclCommWindowDeregister, comm, win);
   return CallOn("ncclCommWindowDeregister", comm, [&](Communicator&) {
     return win == nullptr ? Status::Ok() : Deregister(comm, win, "win");
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclWinGetUserPtr, ncclComm_t comm, ncclWindow_t win, void** outUserPtr) {
+  HZ_FORWARD(ncclWinGetUserPtr, comm, win, outUserPtr);
+  return CallOn("ncclWinGetUserPtr", comm, [&](Communicator&) {
+    HZ_RETURN_IF_ERROR(CheckPointer(outUserPtr, "outUserPtr"));
+    HZ_ASSIGN_OR_RETURN(*outUserPtr, AddressOf(comm, win));
+    return Status::Ok();
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommMemStats, ncclComm_t comm, ncclCommMemStat_t stat,
+            uint64_t* value) {
+  HZ_FORWARD(ncclCommMemStats, comm, stat, value);
+  return CallOn("ncclCommMemStats", comm,
+                [&](Communicator&) { return ReadMemoryStatistic(comm, Number(stat), value); });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommSuspend, ncclComm_t comm, int flags) {
+  HZ_FORWARD(ncclCommSuspend, comm, flags);
+  return CallOn("ncclCommSuspend", comm, [&](Communicator& communicator) {
+    if ((flags & ~NCCL_SUSPEND_MEM) != 0) return InvalidArgument("flags is {:#x}", flags);
+    if (!comm->suspended.load()) HZ_RETURN_IF_ERROR(communicator.CheckUsable());
+    comm->suspended.store(true);
+    return Status::Ok();
+  });
+}
+
+HZ_NCCL_API(ncclResult_t, ncclCommResume, ncclComm_t comm) {
+  HZ_FORWARD(ncclCommResume, comm);
+  return CallOn("ncclCommResume", comm, [&](Communicator&) {
+    comm->suspended.store(false);
+    return Status::Ok();
   });
 }

@@ -106,6 +106,10 @@ class Communicator {
   /// Returns nullptr where the daemon offers no inline path.
   InlinePath* inline_path() { return inline_path_.get(); }
 
+  /// Returns the bytes of shared memory that the library maps for this communicator alone.
+  /// Requires: the communicator is ready.
+  uint64_t mapped_bytes() const;
+
   /// Returns the last failure's text, or "".
   std::string LastError() const;
   void SetLastError(std::string text);
