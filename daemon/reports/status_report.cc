@@ -71,6 +71,7 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
                       {"waiting", DescribeWaiting(waiting)},
                       {"waiting_not_listed", waiting.not_listed}};
   if (const HostGroup* const group = communicator.host_group()) DescribeSpan(*group, &description);
+  DescribeKind(communicator, &description);
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   return description;
 }
