@@ -29,6 +29,8 @@
 
 namespace harmonaize::shim {
 
+class StockCommunicator;
+
 /// A buffer that was passed to ncclCommRegister or ncclCommWindowRegister.
 struct Registration {
   const void* address;
@@ -45,6 +47,10 @@ struct ncclComm {
   std::atomic<uint64_t> state{0};
   /// Between ncclCommSuspend and ncclCommResume.
   std::atomic<bool> suspended{false};
+  /// Stock NCCL's part, where that carries the operations; nullptr: the communicator is the
+  /// daemon's. Set once, before the call that makes the handle has returned. `stock` keeps it.
+  std::atomic<harmonaize::shim::StockCommunicator*> carrier{nullptr};
+  std::shared_ptr<harmonaize::shim::StockCommunicator> stock;
   /// Number of references. One is the handle's own until it has ended. Others belong to threads
   /// that are making or destroying the handle, which another thread's ncclCommAbort may interrupt.
   std::atomic<int> references{1};

@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "include/nccl.h"
+#include "shim/cuda_context.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
+#include "shim/stock_communicator.h"
+#include "shim/stock_library.h"
 #include "src/base/log.h"
 #include "src/base/status.h"
 #include "src/client/operation/communicator.h"
@@ -112,18 +115,27 @@ using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
 
 HZ_NCCL_API(ncclResult_t, ncclMemAlloc, void** ptr, size_t size) {
   HZ_FORWARD(ncclMemAlloc, ptr, size);
+  if (ServesBoth() && CudaContext::OfThisThread().usable() && StockLibrary().ok()) {
+    static const StockFunction<decltype(pncclMemAlloc)> stock("ncclMemAlloc");
+    return ConcludeStock("ncclMemAlloc", nullptr, stock(ptr, size));
+  }
   return Call("ncclMemAlloc", nullptr, [&] { return Allocate(ptr, size); });
 }
 
 HZ_NCCL_API(ncclResult_t, ncclMemFree, void* ptr) {
   HZ_FORWARD(ncclMemFree, ptr);
   if (ptr == nullptr) return ncclSuccess;
+  if (ServesBoth() && !RegionTable::Get().Contains(ptr, 1) && StockLibrary().ok()) {
+    static const StockFunction<decltype(pncclMemFree)> stock("ncclMemFree");
+    return ConcludeStock("ncclMemFree", nullptr, stock(ptr));
+  }
   return Call("ncclMemFree", nullptr, [&] { return RegionTable::Get().Free(ptr); });
 }
 
 HZ_NCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void* buff, size_t size,
             void** handle) {
   HZ_FORWARD(ncclCommRegister, comm, buff, size, handle);
+  HZ_CARRY(ncclCommRegister, comm, carried, buff, size, handle);
   return CallOn("ncclCommRegister", comm, [&](Communicator&) {
     HZ_RETURN_IF_ERROR(CheckPointer(handle, "handle"));
     HZ_ASSIGN_OR_RETURN(*handle, Register(comm, buff, size));
@@ -133,6 +145,7 @@ HZ_NCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void* buff, s
 
 HZ_NCCL_API(ncclResult_t, ncclCommDeregister, const ncclComm_t comm, void* handle) {
   HZ_FORWARD(ncclCommDeregister, comm, handle);
+  HZ_CARRY(ncclCommDeregister, comm, carried, handle);
   return CallOn("ncclCommDeregister", comm, [&](Communicator&) {
     return handle == nullptr ? Status::Ok() : Deregister(comm, handle, "handle");
   });
@@ -141,12 +154,14 @@ HZ_NCCL_API(ncclResult_t, ncclCommDeregister, const ncclComm_t comm, void* handl
 HZ_NCCL_API(ncclResult_t, ncclCommWindowRegister, ncclComm_t comm, void* buff, size_t size,
             ncclWindow_t* win, int winFlags) {
   HZ_FORWARD(ncclCommWindowRegister, comm, buff, size, win, winFlags);
+  HZ_CARRY(ncclCommWindowRegister, comm, carried, buff, size, win, winFlags);
   return CallOn("ncclCommWindowRegister", comm,
                 [&](Communicator&) { return RegisterWindow(comm, buff, size, win, winFlags); });
 }
 
 HZ_NCCL_API(ncclResult_t, ncclCommWindowDeregister, ncclComm_t comm, ncclWindow_t win) {
   HZ_FORWARD(ncclCommWindowDeregister, comm, win);
+  HZ_CARRY(ncclCommWindowDeregister, comm, carried, win);
   return CallOn("ncclCommWindowDeregister", comm, [&](Communicator&) {
     return win == nullptr ? Status::Ok() : Deregister(comm, win, "win");
   });
@@ -154,6 +169,7 @@ HZ_NCCL_API(ncclResult_t, ncclCommWindowDeregister, ncclComm_t comm, ncclWindow_
 
 HZ_NCCL_API(ncclResult_t, ncclWinGetUserPtr, ncclComm_t comm, ncclWindow_t win, void** outUserPtr) {
   HZ_FORWARD(ncclWinGetUserPtr, comm, win, outUserPtr);
+  HZ_CARRY(ncclWinGetUserPtr, comm, carried, win, outUserPtr);
   return CallOn("ncclWinGetUserPtr", comm, [&](Communicator&) {
     HZ_RETURN_IF_ERROR(CheckPointer(outUserPtr, "outUserPtr"));
     HZ_ASSIGN_OR_RETURN(*outUserPtr, AddressOf(comm, win));
@@ -164,12 +180,14 @@ HZ_NCCL_API(ncclResult_t, ncclWinGetUserPtr, ncclComm_t comm, ncclWindow_t win, 
 HZ_NCCL_API(ncclResult_t, ncclCommMemStats, ncclComm_t comm, ncclCommMemStat_t stat,
             uint64_t* value) {
   HZ_FORWARD(ncclCommMemStats, comm, stat, value);
+  HZ_CARRY(ncclCommMemStats, comm, carried, stat, value);
   return CallOn("ncclCommMemStats", comm,
                 [&](Communicator&) { return ReadMemoryStatistic(comm, Number(stat), value); });
 }
 
 HZ_NCCL_API(ncclResult_t, ncclCommSuspend, ncclComm_t comm, int flags) {
   HZ_FORWARD(ncclCommSuspend, comm, flags);
+  HZ_CARRY(ncclCommSuspend, comm, carried, flags);
   return CallOn("ncclCommSuspend", comm, [&](Communicator& communicator) {
     if ((flags & ~NCCL_SUSPEND_MEM) != 0) return InvalidArgument("flags is {:#x}", flags);
     if (!comm->suspended.load()) HZ_RETURN_IF_ERROR(communicator.CheckUsable());
@@ -180,6 +198,7 @@ HZ_NCCL_API(ncclResult_t, ncclCommSuspend, ncclComm_t comm, int flags) {
 
 HZ_NCCL_API(ncclResult_t, ncclCommResume, ncclComm_t comm) {
   HZ_FORWARD(ncclCommResume, comm);
+  HZ_CARRY(ncclCommResume, comm, carried);
   return CallOn("ncclCommResume", comm, [&](Communicator&) {
     comm->suspended.store(false);
     return Status::Ok();

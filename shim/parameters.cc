@@ -22,6 +22,7 @@ namespace harmonaize::shim {
 namespace {
 
 constexpr auto kParameterNames = std::to_array<const char*>({
+    "HARMONAIZE_CUDA",
     "HARMONAIZE_DAEMON_TIMEOUT",
     "HARMONAIZE_DLOPEN",
     "HARMONAIZE_FALLBACK",

@@ -6,6 +6,7 @@
 #include "include/nccl.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
+#include "shim/stock_communicator.h"
 #include "src/base/status.h"
 
 namespace harmonaize::shim {
@@ -42,18 +43,22 @@ HZ_NCCL_API(ncclResult_t, ncclPutSignal, const void* localbuff, size_t count,
             int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclPutSignal, localbuff, count, datatype, peer, peerWin, peerWinOffset, sigIdx, ctx,
              flags, comm, stream);
+  HZ_CARRY(ncclPutSignal, comm, localbuff, count, datatype, peer, peerWin, peerWinOffset, sigIdx,
+           ctx, flags, carried, stream);
   return RefuseOneSided("ncclPutSignal");
 }
 
 HZ_NCCL_API(ncclResult_t, ncclSignal, int peer, int sigIdx, int ctx, unsigned int flags,
             ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclSignal, peer, sigIdx, ctx, flags, comm, stream);
+  HZ_CARRY(ncclSignal, comm, peer, sigIdx, ctx, flags, carried, stream);
   return RefuseOneSided("ncclSignal");
 }
 
 HZ_NCCL_API(ncclResult_t, ncclWaitSignal, int nDesc, ncclWaitSignalDesc_t* signalDescs,
             ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclWaitSignal, nDesc, signalDescs, comm, stream);
+  HZ_CARRY(ncclWaitSignal, comm, nDesc, signalDescs, carried, stream);
   return RefuseOneSided("ncclWaitSignal");
 }
 
