@@ -57,7 +57,7 @@ missing=$(comm -23 <(printf '%s\n' "$wanted") \
   <(nm -D --defined-only "$library" | sed -nE 's/^.* [TW] (p?nccl[A-Za-z0-9]+)$/\1/p' | sort -u))
 echo "PyTorch looks for $(wc -l <<<"$wanted") symbols of NCCL's"
 if [[ -n $missing ]]; then
-  echo "which $library lacks:" $missing >&2
+  echo "which $library lacks: ${missing//$'\n'/ }" >&2
   exit 1
 fi
 
