@@ -238,6 +238,89 @@ TEST_F(CudaPreload, ACommunicatorMadeInAGroupOrWithoutBlockingIsCarried) {
   for (const int status : statuses) EXPECT_EQ(status, 0);
 }
 
+/// Expects that the daemon has found nothing wrong.
+void ExpectWell(ncclComm_t comm) {
+  ncclResult_t state = ncclInternalError;
+  EXPECT_NCCL(ncclCommGetAsyncError(comm, &state));
+  EXPECT_EQ(state, ncclSuccess) << ncclGetLastError(comm);
+}
+
+TEST_F(CudaPreload, RanksExchangeInAnyOrderInAGroup) {
+  Run(3, All, [](int rank, ncclComm_t comm) {
+    const int next = (rank + 1) % 3;
+    const int previous = (rank + 2) % 3;
+    for (int i = 0; i < 20; ++i) {
+      const auto mine = static_cast<float>(100 * rank + i);
+      float other = -1;
+      float itself = -1;
+      EXPECT_NCCL(ncclGroupStart());
+      if ((rank + i) % 2 == 0) {
+        EXPECT_NCCL(ncclRecv(&other, 1, ncclFloat, previous, comm, nullptr));
+      }
+      EXPECT_NCCL(ncclSend(&mine, 1, ncclFloat, next, comm, nullptr));
+      EXPECT_NCCL(ncclSend(&mine, 1, ncclFloat, rank, comm, nullptr));
+      EXPECT_NCCL(ncclRecv(&itself, 1, ncclFloat, rank, comm, nullptr));
+      if ((rank + i) % 2 != 0) {
+        EXPECT_NCCL(ncclRecv(&other, 1, ncclFloat, previous, comm, nullptr));
+      }
+      EXPECT_NCCL(ncclGroupEnd());
+      EXPECT_EQ(other, static_cast<float>(100 * previous + i));
+      EXPECT_EQ(itself, mine);
+    }
+    // What was shown to the daemon has ended as well: otherwise this would wait.
+    ExpectSum(comm, rank, 3);
+    ExpectWell(comm);
+    EXPECT_NCCL(ncclCommDestroy(comm));
+  });
+}
+
+TEST_F(CudaPreload, ThreadsOfOneProcessAreRanks) {
+  const std::vector<int> statuses = RunAsProcesses(1, [](int) {
+    setenv("NCCL_COMM_ID", "threads:1", 1);
+    ncclUniqueId id;
+    EXPECT_NCCL(ncclGetUniqueId(&id));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 3; ++rank) {
+      threads.emplace_back([rank, id] {
+        SetContext(true);
+        ncclComm_t comm = nullptr;
+        ASSERT_NCCL(ncclCommInitRank(&comm, 3, id, rank));
+        for (int i = 0; i < 50; ++i) ExpectSum(comm, rank, 3);
+        ExpectWell(comm);
+        EXPECT_NCCL(ncclCommDestroy(comm));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(StockCalls("ncclAllReduce"), 150);
+    return 0;
+  });
+  EXPECT_EQ(statuses[0], 0);
+}
+
+TEST_F(CudaPreload, TheOperationsGoOnWithoutTheDaemon) {
+  const std::string killed = File("killed");
+  const auto ready = [&](int rank) { return File(rank == 0 ? "ready-0" : "ready-1"); };
+  std::thread kills([&] {
+    AwaitFile(ready(0));
+    AwaitFile(ready(1));
+    daemon_->Kill();
+    MakeFile(killed);
+  });
+  Run(2, All, [&](int rank, ncclComm_t comm) {
+    ExpectSum(comm, rank, 2);
+    MakeFile(ready(rank));
+    AwaitFile(killed);
+    for (int i = 0; i < 20; ++i) {
+      ExpectSum(comm, rank, 2);
+      ExpectWell(comm);
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    EXPECT_EQ(StockCalls("ncclAllReduce"), 21);
+  });
+  kills.join();
+}
+
 TEST_F(CudaPreload, MemoryOfAThreadWithAContextIsStocks) {
   Run(1, All, [](int, ncclComm_t comm) {
     void* device = nullptr;
