@@ -53,8 +53,12 @@ void StockCommunicator::Witness(Collective collective, int root) {
   HostStream* const stream = StreamInUse();
   // A witness that has failed tells no more.
   if (stream == nullptr || !witness_->CheckUsable().ok()) return;
-  const Operation shown{
-      .collective = collective, .root = root, .communicator = witness_, .stream = stream};
+  const Operation shown{.collective = collective,
+                        .root = root,
+                        .communicator = witness_,
+                        .stream = stream,
+                        // On the inline path it would wait for the other ranks, if briefly.
+                        .offload = true};
   StockGroup& group = StockGroup::OfThisThread();
   if (group.open()) return group.Note(shown);
   // May wait for room, so it holds no lock: an abort in another thread ends the wait.

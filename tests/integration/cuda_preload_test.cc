@@ -120,6 +120,7 @@ TEST_F(CudaPreload, StockCarriesWhatAllRanksUseAGpuFor) {
       EXPECT_EQ(all.size(), 1u) << all;
       for (const json& one : all) {
         EXPECT_EQ(one["kind"], "cuda (stock NCCL)");
+        EXPECT_GE(one["operations"].get<int>(), 10) << "what is shown goes to the daemon";
         EXPECT_GE(one["stock_nccl"]["calls"].get<int>(), 10 + 9 + 9);
         EXPECT_EQ(one["stock_nccl"]["bytes"].get<int>(), 4 * one["stock_nccl"]["calls"].get<int>());
       }
