@@ -4,9 +4,21 @@
 #include <stddef.h>
 
 static _Thread_local void* current;
+static int primary_is_active;
+static int next_error;
 
 void StandInSetContext(void* context) {
   current = context;
+}
+
+/* Sets whether the only device has its primary context in use. */
+void StandInSetPrimary(int is_active) {
+  primary_is_active = is_active;
+}
+
+/* Sets the answer of the next cuCtxSetCurrent. */
+void StandInFailNext(int error) {
+  next_error = error;
 }
 
 int cuCtxGetCurrent(void** context) {
@@ -15,8 +27,10 @@ int cuCtxGetCurrent(void** context) {
 }
 
 int cuCtxSetCurrent(void* context) {
-  current = context;
-  return 0;
+  const int error = next_error;
+  next_error = 0;
+  if (error == 0) current = context;
+  return error;
 }
 
 int cuDeviceGetCount(int* count) {
@@ -27,7 +41,7 @@ int cuDeviceGetCount(int* count) {
 int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
   (void)device;
   *flags = 0;
-  *active = 0;
+  *active = primary_is_active;
   return 0;
 }
 
