@@ -48,8 +48,8 @@ void AddPythonEnvironments(std::vector<std::string>* files) {
 
 // Local, so that its symbols do not replace ours for libraries that are loaded later. Deep, because
 // stock NCCL calls functions of its own interface by name, and would get ours.
-#if defined(__SANITIZE_ADDRESS__)
-// The address sanitizer refuses RTLD_DEEPBIND.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// Sanitizers end a program that asks for RTLD_DEEPBIND.
 constexpr int kOpenMode = RTLD_NOW | RTLD_LOCAL;
 #else
 constexpr int kOpenMode = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;

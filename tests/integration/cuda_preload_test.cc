@@ -299,18 +299,18 @@ TEST_F(CudaPreload, ThreadsOfOneProcessAreRanks) {
 }
 
 TEST_F(CudaPreload, TheOperationsGoOnWithoutTheDaemon) {
+  const std::string ready = File("ready");
   const std::string killed = File("killed");
-  const auto ready = [&](int rank) { return File(rank == 0 ? "ready-0" : "ready-1"); };
-  std::thread kills([&] {
-    AwaitFile(ready(0));
-    AwaitFile(ready(1));
-    daemon_->Kill();
-    MakeFile(killed);
-  });
   Run(2, All, [&](int rank, ncclComm_t comm) {
     ExpectSum(comm, rank, 2);
-    MakeFile(ready(rank));
-    AwaitFile(killed);
+    if (rank == 0) {
+      AwaitFile(ready);
+      kill(daemon_->pid(), SIGKILL);
+      MakeFile(killed);
+    } else {
+      MakeFile(ready);
+      AwaitFile(killed);
+    }
     for (int i = 0; i < 20; ++i) {
       ExpectSum(comm, rank, 2);
       ExpectWell(comm);
@@ -319,7 +319,7 @@ TEST_F(CudaPreload, TheOperationsGoOnWithoutTheDaemon) {
     EXPECT_NCCL(ncclCommDestroy(comm));
     EXPECT_EQ(StockCalls("ncclAllReduce"), 21);
   });
-  kills.join();
+  daemon_->Kill();
 }
 
 TEST_F(CudaPreload, MemoryOfAThreadWithAContextIsStocks) {

@@ -5,7 +5,7 @@
 
 static _Thread_local void* current;
 static int primary_is_active;
-static int next_error;
+static _Thread_local int next_error;
 
 void StandInSetContext(void* context) {
   current = context;
@@ -16,7 +16,7 @@ void StandInSetPrimary(int is_active) {
   primary_is_active = is_active;
 }
 
-/* Sets the answer of the next cuCtxSetCurrent. */
+/* Sets the answer of this thread's next cuCtxSetCurrent. */
 void StandInFailNext(int error) {
   next_error = error;
 }

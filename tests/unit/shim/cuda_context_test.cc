@@ -47,7 +47,7 @@ TEST(CudaContext, IsMadeCurrentAgainInAnyThread) {
   std::thread([&] {
     EXPECT_TRUE(context.MakeCurrent().ok());
     EXPECT_TRUE(CudaContext::OfThisThread().usable());
-    driver.FailNext(201);
+    driver.FailNext(201);  // of this thread
     const Status refused = context.MakeCurrent();
     EXPECT_EQ(refused.code(), Code::kSystemError);
     EXPECT_NE(refused.message().find("error 201"), std::string::npos) << refused.message();
