@@ -32,6 +32,10 @@ struct CommandLine {
 /// belong to the program to run, so the option parser must not see them.
 std::vector<std::string> SplitAtDashes(int argc, char** argv, CommandLine* command_line);
 
+/// Returns "" unless the path is one at which a daemon serves HTTP, where no command can be; else
+/// which one is meant, as CLI::Validator requires.
+std::string CheckSocketName(const std::string& path);
+
 /// Adds --socket to a subcommand that talks to the host's daemon.
 void AddSocketOption(CLI::App* command, std::string* socket);
 

@@ -20,6 +20,7 @@
 #include "cli/status/status_command.h"
 #include "cli/token/token_command.h"
 #include "cli/top/top_command.h"
+#include "cli/usage_problem.h"
 
 namespace {
 
@@ -34,6 +35,7 @@ constexpr char kFooter[] =
     "  harmonaize top\n"
     "  harmonaize jobs\n"
     "  harmonaize events --follow\n"
+    "  harmonaize status --stuck\n"
     "  harmonaize dashboard\n"
     "  harmonaize drain --wait --restart --within 10min\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
@@ -73,8 +75,10 @@ int main(int argc, char** argv) {
     // CLI11 takes its arguments from the back.
     app.parse(std::vector<std::string>(head.rbegin(), head.rend()));
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : harmonaize::kUsageStatus;
+    // The texts of --help and --version come by this way, too.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    harmonaize::Complain(harmonaize::UsageProblem(app, head, error));
+    return harmonaize::kUsageStatus;
   }
   return command_line.exit_status;
 }

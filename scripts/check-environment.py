@@ -48,7 +48,8 @@ def wrong_lines(root):
                 wrong.append(f"{file.relative_to(root)}:{line}: {match.group()} reads what the caller of a "
                              "setuid program chose: secure_getenv does not")
             for match in NAMED.finditer(text):
-                if match.group(1) in listed:
+                # A plugin's variables are its own.
+                if folder == "plugins" or match.group(1) in listed:
                     continue
                 line = text.count("\n", 0, match.start()) + 1
                 wrong.append(f"{file.relative_to(root)}:{line}: {match.group(1)} is read, and {PARAMETERS} does not "
@@ -56,24 +57,25 @@ def wrong_lines(root):
     return wrong, files
 
 
-# Each: a source, and the line of the one complaint; None for no complaint.
+# Each: the folder of a source, the source, and the line of the one complaint; None for no complaint.
 SELF_TESTS = [
-    ('char* value = secure_getenv("HOME");\n', None),
-    ('\nchar* value = secure_getenv("A");\n', 2),
-    ('char* value = Setting("A");\n', 1),
-    ('char* value = secure_getenv(name);\n', None),
-    ('char* value = std::getenv("A");\n', 1),
-    ('\nchar* value = getenv ("A");\n', 2),
-    ("Read(std::getenv);\n", 1),
-    ("/* getenv\n */ // getenv\nextern char** environ;\n", 3),
+    ("src", 'char* value = secure_getenv("HOME");\n', None),
+    ("shim", '\nchar* value = secure_getenv("A");\n', 2),
+    ("src", 'char* value = Setting("A");\n', 1),
+    ("src", 'char* value = secure_getenv(name);\n', None),
+    ("shim", 'char* value = std::getenv("A");\n', 1),
+    ("plugins", '\nchar* value = getenv ("A");\n', 2),
+    ("shim", "Read(std::getenv);\n", 1),
+    ("src", "/* getenv\n */ // getenv\nextern char** environ;\n", 3),
+    ("plugins", 'char* value = secure_getenv("A");\n', None),
 ]
 
 
 def self_test():
     failures = 0
-    for number, (source, expected) in enumerate(SELF_TESTS, 1):
+    for number, (folder_of_source, source, expected) in enumerate(SELF_TESTS, 1):
         with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / FOLDERS[number % len(FOLDERS)] / "some" / "a.cc"
+            path = pathlib.Path(folder) / folder_of_source / "some" / "a.cc"
             path.parent.mkdir(parents=True)
             path.write_text(source)
             wrong, files = wrong_lines(pathlib.Path(folder))

@@ -111,6 +111,12 @@ Status Relay::Parts::Listen() {
   if (!error) acceptor.bind(place, error);
   if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (!error) services.port = acceptor.local_endpoint(error).port();
+  if (error == asio::error::address_in_use) {
+    return Unavailable(
+        "port {} of 127.0.0.1 is taken, by another dashboard perhaps; choose another one with "
+        "--port, or leave --port out for any that is free",
+        options.port);
+  }
   if (error) return SystemError("cannot listen at 127.0.0.1:{}: {}", options.port, error.message());
   return Status::Ok();
 }

@@ -30,10 +30,12 @@ so install a new version before. Programs without communicators connect to the n
 need it. Communicators that are left when the time is over end with an error.
 
 With --wait, what is waited for is shown on standard error; Ctrl-C ends the waiting, not the drain.
---show begins nothing. A drain that is begun again takes the new time, reason and wish to restart.
+--show begins nothing. A drain that is begun again keeps the time, reason and wish to restart that are
+not named; '--within none' and --no-restart take them back.
 
 Exit status: 0; 1 when no daemon answered, this user is no operator, or the daemon refused; 2 for
-wrong options; 124 when --wait has seen the time pass and communicators were left.
+wrong options; 124 when --wait has seen the time pass and communicators were left, also where the
+daemon then restarted.
 
 Examples:
   harmonaize drain --wait
@@ -43,11 +45,15 @@ Examples:
 
 constexpr char kTarget[] = "/v1/hosts/this/drain";
 
+/// The word of --within for a drain that waits for as long as jobs take.
+constexpr char kNoLimit[] = "none";
+
 struct DrainOptions {
   std::string socket;
   std::string within;
   std::string reason;
   bool restart = false;
+  bool no_restart = false;
   bool wait = false;
   bool cancel = false;
   bool show = false;
@@ -61,9 +67,12 @@ Result<std::string> Shown(const std::string& document, bool json) {
 }
 
 Result<std::string> Begin(const DaemonHttp& daemon, const DrainOptions& options) {
-  Json order = {{"restart", options.restart}};
+  Json order = Json::object();
+  if (options.restart || options.no_restart) order["restart"] = options.restart;
   if (!options.reason.empty()) order["reason"] = options.reason;
-  if (!options.within.empty()) {
+  if (options.within == kNoLimit) {
+    order["within_seconds"] = nullptr;
+  } else if (!options.within.empty()) {
     HZ_ASSIGN_OR_RETURN(order["within_seconds"], SecondsInWord(options.within));
   }
   const std::string body = order.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -94,6 +103,10 @@ int Run(const DrainOptions& options) {
   return printed != 0 ? printed : exit_status;
 }
 
+std::string CheckWithin(const std::string& word) {
+  return word == kNoLimit ? std::string() : CheckSecondsWord(word);
+}
+
 }  // namespace
 
 void AddDrainCommand(CLI::App& app, CommandLine& command_line) {
@@ -107,9 +120,15 @@ void AddDrainCommand(CLI::App& app, CommandLine& command_line) {
           ->excludes(cancel);
   const auto begins = [&](CLI::Option* option) { option->excludes(cancel)->excludes(show); };
   begins(drain->add_flag("--wait", options->wait, "Wait until it is drained, or has restarted"));
-  begins(drain->add_flag("--restart", options->restart, "Restart the daemon then"));
-  begins(drain->add_option("--within", options->within, "Wait for jobs no longer, such as 10min")
-             ->check(CLI::Validator(CheckSecondsWord, ""))
+  CLI::Option* const restart =
+      drain->add_flag("--restart", options->restart, "Restart the daemon then");
+  begins(restart);
+  begins(drain->add_flag("--no-restart", options->no_restart, "Do not restart it after all")
+             ->excludes(restart));
+  begins(drain
+             ->add_option("--within", options->within,
+                          "Wait for jobs no longer, such as 10min; or 'none'")
+             ->check(CLI::Validator(CheckWithin, ""))
              ->type_name("TIME"));
   begins(drain->add_option("--reason", options->reason, "What for; operators see it")
              ->type_name("TEXT"));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/jobs/short_job_id.h"
 #include "cli/text_table.h"
 
 namespace harmonaize {
@@ -14,7 +15,7 @@ constexpr size_t kJobsInLine = 3;
 
 std::string LabelOf(const Json& job) {
   const std::string name = TextAt(job, "name");
-  return name.empty() || name == kMissing ? TextAt(job, "job").substr(0, 8) : name;
+  return name.empty() || name == kMissing ? ShortJobId(TextAt(job, "job")) : name;
 }
 
 std::string Counted(uint64_t count, const char* what) {
@@ -42,13 +43,22 @@ std::string DrainProgress(const Json& drain) {
 std::string DrainText(const Json& drain) {
   const std::string state = TextAt(drain, "state");
   if (state == "serving") return "the daemon serves: it does not drain\n";
-  std::string text = "the daemon is " + state + " since " + MomentAt(drain, "since");
   const bool timed = !At(drain, "deadline").is_null();
-  text += timed ? ", until " + MomentAt(drain, "deadline") : ", for as long as jobs take";
+  const bool left_over = state == "drained" && CountAt(drain, "communicators") > 0;
+  std::string text = "the daemon " +
+                     std::string(left_over ? "takes no new programs" : "is " + state) + " since " +
+                     MomentAt(drain, "since");
+  if (left_over) {
+    text += ", and its deadline, " + MomentAt(drain, "deadline") + ", has passed";
+  } else {
+    text += timed ? ", until " + MomentAt(drain, "deadline") : ", for as long as jobs take";
+  }
   text += YesAt(drain, "restart") ? ", and restarts then\n" : "\n";
+  const std::string reason = TextAt(drain, "reason");
+  if (!reason.empty() && reason != kMissing) text += "reason: " + reason + "\n";
   TextTable table({"job", "name", "tenant", "since", "communicators", "ranks"}, 4);
   for (const Json& job : ListAt(drain, "jobs")) {
-    table.Add({TextAt(job, "job").substr(0, 8), TextAt(job, "name"), TextAt(job, "tenant"),
+    table.Add({ShortJobId(TextAt(job, "job")), TextAt(job, "name"), TextAt(job, "tenant"),
                MomentAt(job, "since"), TextAt(job, "communicators"), TextAt(job, "ranks")});
   }
   if (table.empty()) return text + "no communicator is left\n";

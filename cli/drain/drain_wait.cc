@@ -1,5 +1,6 @@
 #include "cli/drain/drain_wait.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -49,6 +50,17 @@ Result<Json> LookAtDrain(const DaemonHttp& daemon) {
   return GetDocument(daemon, "/v1/hosts/this/drain");
 }
 
+/// Returns what has become of a drain whose daemon has restarted, by what the next one says.
+DrainOutcome Restarted(const Json& drain) {
+  const uint64_t left = CountAt(drain, "left_at_restart");
+  if (left == 0) return {"the daemon has restarted, and serves again\n", true};
+  return {fmt::format("the daemon has restarted at the deadline, and serves again; {} that {} left "
+                      "ended with it\n",
+                      left == 1 ? "1 communicator" : fmt::format("{} communicators", left),
+                      left == 1 ? "was" : "were"),
+          false};
+}
+
 /// Waits until a daemon of another instance answers.
 Result<DrainOutcome> AwaitNext(const std::string& instance, const std::string& socket,
                                Progress& progress) {
@@ -58,7 +70,7 @@ Result<DrainOutcome> AwaitNext(const std::string& instance, const std::string& s
     const Result<DaemonHttp> found = FindOperatorsHttp(socket);
     const Result<Json> drain = found.ok() ? LookAtDrain(*found) : found.status();
     if (drain.ok() && TextAt(*drain, "instance") != instance) {
-      return DrainOutcome{"the daemon has restarted, and serves again\n", true};
+      return Restarted(*drain);
     }
     std::this_thread::sleep_for(kLookEvery);
   }
@@ -79,7 +91,7 @@ Result<DrainOutcome> AwaitDrain(const DaemonHttp& daemon, const std::string& soc
     const std::string state = TextAt(*drain, "state");
     const std::string now_at = TextAt(*drain, "instance");
     if (!instance.empty() && now_at != instance) {
-      return DrainOutcome{"the daemon has restarted, and serves again\n", true};
+      return Restarted(*drain);
     }
     instance = now_at;
     if (state == "serving") return InvalidUsage("the drain was called off");

@@ -1,12 +1,15 @@
 #include "cli/events/event_line.h"
 
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "cli/jobs/short_job_id.h"
+#include "src/events/event.h"
 #include "src/events/event_type.h"
 
 namespace harmonaize {
@@ -53,13 +56,32 @@ std::string Row(const std::vector<Cell>& cells, const std::string& text) {
 }
 
 /// Returns the job that an event is about; "host" where it is about the host.
-std::string JobOf(const Json& event) {
-  const std::string source = TextAt(event, "source");
-  if (!source.starts_with(kJobSource)) return source == kMissing ? kMissing : "host";
-  return ShortJobId(source.substr(kJobSource.size()));
+std::string JobColumn(const Json& event) {
+  const std::string job = JobOfEvent(event);
+  if (!job.empty()) return ShortJobId(job);
+  return TextAt(event, "source") == kMissing ? kMissing : "host";
+}
+
+/// Returns the time by which an event asks for something, in seconds since 1970; 0: it names none.
+double DeadlineOf(const Json& event) {
+  const Json& data = At(event, "data");
+  for (const char* const field : {"deadline", "not_before"}) {
+    const Json& time = At(data, field);
+    tm parts{};
+    if (time.is_string() && strptime(time.get_ref<const std::string&>().c_str(),
+                                     "%Y-%m-%dT%H:%M:%S", &parts) != nullptr) {
+      return static_cast<double>(timegm(&parts));
+    }
+  }
+  return 0;
 }
 
 }  // namespace
+
+std::string JobOfEvent(const Json& event) {
+  const std::string source = TextAt(event, "source");
+  return source.starts_with(kJobSource) ? source.substr(kJobSource.size()) : "";
+}
 
 std::string EventHead(const EventLineStyle& style) {
   std::vector<Cell> cells = {{"time", kTimeWidth},
@@ -77,10 +99,24 @@ std::string EventLine(const Json& event, const EventLineStyle& style) {
       {MomentAt(event, "time", /*with_milliseconds=*/true), kTimeWidth},
       {severity, kSeverityWidth, style.colours ? ColourOf(severity) : ""},
       {std::string(WithoutEventTypePrefix(TextAt(event, "type"))), TypeWidth()},
-      {JobOf(event), kShortJobIdLength}};
+      {JobColumn(event), kShortJobIdLength}};
   if (style.tenants) cells.push_back({TextAt(event, "tenant"), kTenantWidth});
   cells.push_back({TextAt(event, "subject"), kSubjectWidth});
   return Row(cells, TextAt(At(event, "data"), "text"));
+}
+
+std::string AnswerLine(const Json& event, const EventLineStyle& style) {
+  const std::optional<EventType> type = EventTypeNamed(TextAt(event, "type"));
+  if (!type.has_value() || !CanBeAnswered(*type)) return "";
+  if (style.tenants && TextAt(event, "tenant") != style.own_tenant) return "";
+  const double deadline = DeadlineOf(event);
+  if (deadline != 0 && deadline <= style.now_seconds) return "";
+  const std::string id = TextAt(event, "id");
+  const std::optional<EventId> parsed = ParseEventId(id);
+  // Nothing else than an id is offered to be pasted into a shell.
+  if (!parsed.has_value() || parsed->job.empty()) return "";
+  const char* const more = deadline == 0 ? "" : "  (or --extend ID --by 10min)";
+  return fmt::format("    answer with: harmonaize events --acknowledge {}{}\n", id, more);
 }
 
 }  // namespace harmonaize

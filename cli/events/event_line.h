@@ -10,7 +10,14 @@ namespace harmonaize {
 struct EventLineStyle {
   bool tenants = false;  ///< Whether a column names the tenant, for operators.
   bool colours = false;  ///< Whether severities have colours.
+  /// The time since 1970, in seconds, by which deadlines have passed or not.
+  double now_seconds = 0;
+  /// Operators: the tenant that this user is, whose events this user may answer.
+  std::string own_tenant = {};
 };
+
+/// Returns the id of the job that an event (CloudEvents 1.0) is about; "": it is about the host.
+std::string JobOfEvent(const Json& event);
 
 /// Returns the line above the events.
 std::string EventHead(const EventLineStyle& style);
@@ -22,5 +29,13 @@ std::string EventHead(const EventLineStyle& style);
 /// The columns before the text have the same widths in every line. The job is the beginning of its
 /// id. What an event lacks is shown as "-".
 std::string EventLine(const Json& event, const EventLineStyle& style);
+
+/// Returns a line that says how to answer the event, for below its own line:
+///
+///         answer with: harmonaize events --acknowledge ID  (or --extend ID --by 10min)
+///
+/// Returns "" where this user cannot answer: the event asks for nothing, its deadline has passed,
+/// or it is another tenant's.
+std::string AnswerLine(const Json& event, const EventLineStyle& style);
 
 }  // namespace harmonaize

@@ -6,6 +6,7 @@
 
 #include "cli/command_line.h"
 #include "cli/json_view.h"
+#include "src/base/wall_clock.h"
 
 namespace harmonaize {
 
@@ -17,6 +18,9 @@ Status EventOutput::Write(const std::string& event) {
     // The head comes with the first event, so that somebody who hears none sees nothing.
     if (written_ == 0) Put(EventHead(options_.style));
     Put(EventLine(document, options_.style));
+    EventLineStyle style = options_.style;
+    style.now_seconds = UnixSeconds();
+    Put(AnswerLine(document, style));
   }
   ++written_;
   return Status::Ok();

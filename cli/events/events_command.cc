@@ -1,5 +1,6 @@
 #include "cli/events/events_command.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -38,8 +39,16 @@ then begin behind that one. Where events are missing because the daemon does not
 a line on standard error says how many.
 
 With --acknowledge a tenant says that it is ready for what an event tells of that has a deadline, such
-as maintenance; --extend asks for more time. Operators see both; neither changes the deadline by
-itself.
+as maintenance; --extend asks for more time. Below each event that can be answered a line says how.
+ID is the event's id, the beginning of it where that is enough to tell, or, at the host that is
+maintained, the id in the event's 'maintenance'. Operators see the answers; neither changes the
+deadline by itself.
+
+JOB is a job's name, its id, or the beginning of its id. Jobs whose events are kept count, too, after
+they have ended and after a restart of the daemon.
+
+TYPES are names and families of types, separated by commas: 'rank.late,link.*'. docs/events.md and GET
+/v1/event-types list them, and an unknown one is answered with the nearest.
 
 Severities have colours on a terminal, unless NO_COLOR is set.
 
@@ -50,8 +59,9 @@ Examples:
   harmonaize events --follow --severity WARN
   harmonaize events --job llama --types 'rank.*,link.degraded'
   harmonaize events --follow --from start --json | jq -r .data.text
-  harmonaize events --acknowledge 0c9f...e1.4a5b...07
-  harmonaize events --extend 0c9f...e1.4a5b...07 --by 10min)";
+  harmonaize events --types maintenance.scheduled --json | jq -r .id
+  harmonaize events --acknowledge 3f9a01c2d4e5f60718293a4b5c6d7e8f.4a5b6c7d8e9f0a1b
+  harmonaize events --extend 3f9a01c2 --by 10min)";
 
 /// Most events that a user may ask for; more than any daemon keeps.
 constexpr uint64_t kMostEvents = 1'000'000'000;
@@ -76,22 +86,40 @@ std::string CheckTypes(const std::string& text) {
   return ParseEventTypes(text).status().message();
 }
 
+/// Returns the id of the job that a user means. Events outlive the daemon's memory of their job, so
+/// the kept ones tell of jobs, too.
+Result<std::string> JobWithEvents(const DaemonHttp& daemon, const std::string& which) {
+  if (IsWholeJobId(which)) return which;
+  HZ_ASSIGN_OR_RETURN(const Json jobs, GetDocument(daemon, "/v1/jobs"));
+  const Result<std::string> here = FindJobId(jobs, which);
+  if (here.ok() || here.status().code() != Code::kUnavailable) return here;
+  const Result<Json> page =
+      GetDocument(daemon, "/v1/events?follow=false&limit=1&job=" + EncodeForUrl(which));
+  // The daemon's reason to know no such job adds nothing to the one above.
+  if (page.ok() && !ListAt(*page, "events").empty()) {
+    return JobOfEvent(ListAt(*page, "events").front());
+  }
+  return InvalidUsage(
+      "there is no job '{}' at this daemon, and no event of one is kept; `harmonaize jobs` lists "
+      "the jobs that it knows, and `harmonaize events --json` has the whole id of each job in "
+      "'source'",
+      which);
+}
+
 Result<std::string> Show(const EventsOptions& options) {
   HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindHttp(options.socket));
   EventQuery query{.types = options.types,
                    .after = options.after,
                    .from_start = options.from == "start",
                    .severity = options.severity};
-  // Events outlive the daemon's memory of their job.
-  if (IsWholeJobId(options.job)) {
-    query.job = options.job;
-  } else if (!options.job.empty()) {
-    HZ_ASSIGN_OR_RETURN(query.job, AskForJobId(daemon, options.job));
+  if (!options.job.empty()) {
+    HZ_ASSIGN_OR_RETURN(query.job, JobWithEvents(daemon, options.job));
   }
   // A reader that goes, as `head` does, ends the program without an error.
   ::signal(SIGPIPE, SIG_IGN);
   EventOutput output({.style = {.tenants = daemon.as_operator,
-                                .colours = !options.json && TakesColours(STDOUT_FILENO)},
+                                .colours = !options.json && TakesColours(STDOUT_FILENO),
+                                .own_tenant = fmt::format("uid {}", geteuid())},
                       .json = options.json,
                       .limit = options.limit});
   HZ_RETURN_IF_ERROR(options.follow ? FollowEvents(daemon, query, &output)
@@ -135,7 +163,9 @@ int Run(const EventsOptions& options) {
 
 void AddOptions(CLI::App& events, EventsOptions& options) {
   events.add_flag("-f,--follow", options.follow, "Go on with the events that come");
-  events.add_option("--job", options.job, "Only of this job: its name, or the beginning of its id")
+  events
+      .add_option("--job", options.job,
+                  "Only of this job: its name, its id, or the beginning of\nthe id")
       ->type_name("JOB");
   events
       .add_option("--types", options.types,
@@ -165,8 +195,8 @@ void AddOptions(CLI::App& events, EventsOptions& options) {
   events.add_option("--extend", options.extend, "Ask for more time than this event gives")
       ->type_name("ID")
       ->excludes(acknowledge);
-  events.add_option("--by", options.by, "With --extend: how much more, such as 10min")
-      ->check(CLI::Validator(CheckSecondsWord, ""))
+  events.add_option("--by", options.by, "With --extend: how much more, such as 10min; up to 30d")
+      ->check(CLI::Validator(CheckMoreTimeWord, ""))
       ->type_name("TIME");
   events.add_flag("--json", options.json, "Print each event as a line of JSON");
   AddSocketOption(&events, &options.socket);

@@ -37,7 +37,8 @@ of that one are carried out between its hosts: for each collective and size met 
 was chosen, the time that was predicted, how near that is to the least that the network's narrowest
 cut allows (the bound), and what was measured since; at the daemon where the communicator was formed
 also what the plan was chosen from. Plans change while a job goes on; with --history that daemon
-tells which did, from which operation on, and for what reason.
+tells which did, from which operation on, and for what reason. Operators are also told the way that
+plans take through the fabric, and the links that were the reason.
 
 Exit status: 0 when a daemon answered; 1 when none did, or it refused; 2 for wrong options.
 
@@ -82,17 +83,22 @@ void AddExplainCommand(CLI::App& app, CommandLine& command_line) {
   auto options = std::make_shared<ExplainOptions>();
   explain->footer(kExplainFooter);
   CLI::Option* const communicator =
-      explain->add_option("COMM", options->communicator, "A communicator's number or name");
+      explain->add_option("COMM", options->communicator, "A communicator's number or name")
+          ->type_name("");
   explain->add_option("--collective", options->collective, "Only this one, such as AllReduce")
       ->transform(CLI::Validator(CheckCollective, ""))
       ->type_name("COLLECTIVE")
       ->excludes(communicator);
-  explain->add_option("--ranks", options->ranks, "Ranks of the communicator (default: 2)")
+  explain
+      ->add_option("--ranks", options->ranks,
+                   "For a communicator of so many ranks on this host (default: 2)")
       ->check(CLI::PositiveNumber)
+      ->type_name("N")
       ->excludes(communicator);
   explain
-      ->add_flag("--history", options->history,
-                 "How the plans of COMM have changed, when, and why; at the daemon that formed it")
+      ->add_flag(
+          "--history", options->history,
+          "Show how the plans of COMM have changed, when, and why; at the daemon that formed it")
       ->needs(communicator);
   explain->add_flag("--json", options->json, "Print what the daemon says as JSON");
   AddSocketOption(explain, &options->socket);

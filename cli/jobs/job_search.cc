@@ -40,7 +40,7 @@ Result<std::string> FindJobId(const Json& jobs, const std::string& which) {
   if (!named.empty()) return named;
   if (begin_so.size() > 1) return SeveralAre(which, "the ids of several jobs begin with");
   if (begin_so.size() == 1) return *begin_so.begin();
-  return InvalidUsage(
+  return Unavailable(
       "there is no job '{}' at this daemon; `harmonaize jobs` lists those that it knows", which);
 }
 

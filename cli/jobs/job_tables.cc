@@ -33,9 +33,21 @@ std::string NameOf(const Json& named) {
   return name.empty() ? kMissing : name;
 }
 
-/// Returns the number of ranks of the largest communicator.
+bool HasEnded(const Json& job) {
+  return At(job, "ended").is_string();
+}
+
+/// Returns how many communicators a job has, or had if it has ended.
+std::string CommunicatorsOf(const Json& job) {
+  if (!HasEnded(job)) return std::to_string(ListAt(job, "communicators").size());
+  return TextAt(At(job, "ended_communicators"), "count");
+}
+
+/// Returns the number of ranks of the largest communicator, of those that there are, or else of
+/// those that there were.
 std::string RanksOf(const Json& job) {
-  uint64_t most = 0;
+  const Json& ended = At(job, "ended_communicators");
+  uint64_t most = ListAt(job, "communicators").empty() ? CountAt(ended, "ranks") : 0;
   for (const Json& communicator : ListAt(job, "communicators")) {
     most = std::max(most, CountAt(communicator, "size"));
   }
@@ -121,13 +133,13 @@ Result<std::string> JobTable(std::string_view document) {
                                     NameOf(job),
                                     TextAt(job, "kind"),
                                     MomentAt(job, "began"),
-                                    std::to_string(ListAt(job, "communicators").size()),
+                                    CommunicatorsOf(job),
                                     RanksOf(job),
-                                    TextAt(job, "waiting")};
+                                    HasEnded(job) ? kMissing : TextAt(job, "waiting")};
     if (operations) row.insert(row.end() - 1, TextAt(job, "operations"));
     if (tenants) row.insert(row.begin() + 1, TextAt(job, "tenant"));
     table.Add(std::move(row));
-    if (At(job, "ended").is_string()) table.AddNote("ended " + MomentAt(job, "ended"));
+    if (HasEnded(job)) table.AddNote("ended " + MomentAt(job, "ended"));
   }
   std::string text;
   table.Print(&text);
@@ -138,7 +150,7 @@ Result<std::string> JobDetails(std::string_view document) {
   HZ_ASSIGN_OR_RETURN(const Json job, ParseDocument(document));
   std::string text = fmt::format("job {}, named {}, of kind {}, since {}", TextAt(job, "id"),
                                  NameOf(job), TextAt(job, "kind"), MomentAt(job, "began"));
-  if (At(job, "ended").is_string()) text += ", ended " + MomentAt(job, "ended");
+  if (HasEnded(job)) text += ", ended " + MomentAt(job, "ended");
   if (At(job, "tenant").is_string()) text += ", of tenant " + TextAt(job, "tenant");
   text += "\n";
   TextTable communicators(
@@ -147,9 +159,17 @@ Result<std::string> JobDetails(std::string_view document) {
   for (const Json& communicator : ListAt(job, "communicators")) {
     AddCommunicator(communicator, &communicators);
   }
-  if (communicators.empty()) return text + "\nno communicators\n";
   text += "\n";
-  communicators.Print(&text);
+  if (communicators.empty()) {
+    text += "no communicators\n";
+  } else {
+    communicators.Print(&text);
+  }
+  const Json& ended = At(job, "ended_communicators");
+  if (CountAt(ended, "count") > 0) {
+    text += fmt::format("{} ended before, after {} operations and {}\n", TextAt(ended, "count"),
+                        TextAt(ended, "operations"), BytesAt(ended, "bytes"));
+  }
   PrintProcesses(job, &text);
   return text;
 }

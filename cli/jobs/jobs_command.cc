@@ -18,12 +18,17 @@ constexpr char kJobsDescription[] =
 
 constexpr char kJobsFooter[] =
     R"(A job is what a user runs under one name ('harmonaize run --name', or HARMONAIZE_JOB); without a name
-it is the processes that one launcher started, or else what comes from one NCCL unique id. A job
-that has ended is shown for a while. A tenant sees its own jobs; operators see all, and the
-processes.
+it is the processes that one launcher started, or else what comes from one NCCL unique id. Two runs
+under one name are one job, at the same time or one after the other. A job that has ended is shown
+for ten minutes. A tenant sees its own jobs; operators see all, and the processes.
 
-JOB is the name of a job, its id, or the beginning of the id. Of several jobs with a name it is the
-one that began last.
+Operations and bytes are those of communicators that have ended, too. The ranks are those of the
+largest communicator. The number in "AllReduce #7" counts what the daemon carried out or took over in
+the communicator, from 0 on: it is lower than opCount in NCCL's log where ranks carried out
+operations among themselves (inline).
+
+JOB is the name of a job, its id, or the beginning of the id. Where jobs of several users have the
+name, an operator says which by the id.
 
 Exit status: 0; 1 when no daemon answered, or there is no such job; 2 for wrong options.
 

@@ -83,17 +83,21 @@ void AddPlanOptions(CLI::App& command, PlanRequest* request) {
       ->required()
       ->type_name("FILE");
   command.add_option("--link-rate", request->link_rates,
-                     "LINK=RATE, or LINK=FORTH,BACK: plan as if a link had this rate, as "
+                     "Plan as if a link had this rate: LINK=RATE, or LINK=FORTH,BACK, such as "
                      "leaf0-spine1=100Mbit; may be repeated");
   command
       .add_option("--hosts", request->hosts,
                   "Hosts in the order of the ranks, separated by commas; host0:4 has 4 ranks "
                   "(default: all)")
       ->delimiter(',');
-  command.add_option("--ranks-per-host", request->ranks_per_host, "Ranks where none are stated")
+  command
+      .add_option("--ranks-per-host", request->ranks_per_host,
+                  "Ranks of each host for which --hosts states none")
       ->check(CLI::Range(1, kMostRanksAHost))
       ->capture_default_str();
-  command.add_option("--collective", request->collective, "AllReduce, AllGather, Broadcast, ...")
+  command
+      .add_option("--collective", request->collective,
+                  "What to plan: AllReduce, AllGather, Broadcast, ...")
       ->transform(CLI::Validator(CheckCollective, ""))
       ->type_name("COLLECTIVE")
       ->capture_default_str();
@@ -102,41 +106,50 @@ void AddPlanOptions(CLI::App& command, PlanRequest* request) {
   command.add_flag("--out-of-place", request->out_of_place,
                    "Allow plans that cannot be run in place");
   command
-      .add_option("--size", request->sizes,
-                  "Bytes of one unit: count times the type's size, as 64M; several with commas "
-                  "(default: powers of four from 256 to 1G)")
+      .add_option(
+          "--size", request->sizes,
+          "Bytes of the call: its count times the type's size, such as 64M; several with commas "
+          "(default: powers of four from 256 to 1G)")
       ->delimiter(',');
-  command.add_option("--policy", request->policy, "adaptive, static-ring or fixed")
+  command.add_option("--policy", request->policy, "How to choose, see below")
       ->check(CLI::IsMember({"adaptive", "static-ring", "fixed"}))
       ->capture_default_str();
   command.add_option("--plan-file", request->plan_file, "The plan, for --policy fixed")
       ->type_name("FILE");
   command.add_flag("--reproducible", request->reproducible,
                    "Only plans that reduce in the order of the ranks");
-  command.add_option("--message-us", request->costs.message_us, "Of a message without data")
+  command
+      .add_option("--message-us", request->costs.message_us,
+                  "Time that a message without data takes, in microseconds")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command.add_option("--handling-us", request->costs.handling_us, "A host's work for each message")
+  command
+      .add_option("--handling-us", request->costs.handling_us,
+                  "Time that a host works for each message, in microseconds")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
       .add_option("--wire-gbps", request->costs.wire_gbps,
-                  "GB/s that a processor sends or receives, as with TCP; 0: it touches no byte, as "
+                  "Rate at which a processor sends or receives, in GB/s, as with TCP; 0: it "
+                  "touches no byte, as "
                   "with RDMA")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
-      .add_option("--memory-gbps", request->costs.memory_gbps, "GB/s that a host reads and writes")
+      .add_option("--memory-gbps", request->costs.memory_gbps,
+                  "Rate at which a host reads and writes its memory, in GB/s")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command
       .add_option("--shared-processors", request->costs.shared_processors,
-                  "Do the work of all hosts together, as in a laboratory; 0: each has its own")
+                  "Processors that do the work of all hosts together, as in a laboratory; 0: each "
+                  "host has its own")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   command
       .add_option("--bucket-ms", request->costs.bucket_ms,
-                  "Of its rate, how much a link sends at once after a pause, as in a laboratory")
+                  "What a link sends at once after a pause, in milliseconds at its rate, as in a "
+                  "laboratory")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
 }

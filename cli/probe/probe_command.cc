@@ -39,10 +39,11 @@ wrong, so do it when all is quiet. Where what was measured several times does no
 the result is called unsteady and the confidence falls: then probe again. Ctrl-C ends it at once and
 leaves nothing behind.
 
-Only root and the user who runs the daemon may probe. What was inferred is printed with a confidence
-between 0 and 1 and its reasons; docs/probing.md tells what cannot be seen. Look at it, then give it to
-all daemons as cluster.fabric, the same file to each, and restart them. A host is called what its
-cluster.host says, else what its machine is called, with a number behind it where two are alike.
+Only operators may probe: root, the user who runs the daemon, and the members of operators.group. What
+was inferred is printed with a confidence between 0 and 1 and its reasons; docs/probing.md tells what
+cannot be seen. Look at it, then give it to all daemons as cluster.fabric, the same file to each, and
+restart them. A host is called what its cluster.host says, else what its machine is called, with a
+number behind it where two are alike.
 
 Exit status: 0 when a fabric was inferred; 1 when not; 2 for wrong options.
 

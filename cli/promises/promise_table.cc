@@ -1,6 +1,10 @@
 #include "cli/promises/promise_table.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/json_view.h"
 #include "cli/text_table.h"
@@ -15,6 +19,18 @@ const char* Outcome(const Json& promise) {
   return At(promise, "ended").is_null() ? "open" : "not known";
 }
 
+/// Returns for each job that was told whether it acknowledged what it was told last. A job is told
+/// anew when what was promised changes.
+std::vector<bool> JobsOf(const Json& promise) {
+  std::map<std::pair<std::string, std::string>, bool> jobs;  // by job and tenant
+  for (const Json& told : ListAt(promise, "told")) {
+    jobs[{TextAt(told, "job"), TextAt(told, "tenant")}] = !At(told, "acknowledged").is_null();
+  }
+  std::vector<bool> acknowledged;
+  for (const auto& [job, yes] : jobs) acknowledged.push_back(yes);
+  return acknowledged;
+}
+
 }  // namespace
 
 Result<std::string> PromiseTable(std::string_view document) {
@@ -22,12 +38,10 @@ Result<std::string> PromiseTable(std::string_view document) {
   TextTable table({"id", "kind", "promised from", "began", "outcome", "jobs told", "acknowledged"},
                   5);
   for (const Json& promise : ListAt(json, "promises")) {
-    const Json& told = ListAt(promise, "told");
-    size_t acknowledged = 0;
-    for (const Json& one : told) acknowledged += At(one, "acknowledged").is_null() ? 0 : 1;
+    const std::vector<bool> jobs = JobsOf(promise);
     table.Add({TextAt(promise, "id"), TextAt(promise, "kind"), MomentAt(promise, "promised_from"),
-               MomentAt(promise, "began"), Outcome(promise), std::to_string(told.size()),
-               std::to_string(acknowledged)});
+               MomentAt(promise, "began"), Outcome(promise), std::to_string(jobs.size()),
+               std::to_string(std::count(jobs.begin(), jobs.end(), true))});
   }
   if (table.empty()) return std::string("no promises\n");
   std::string text;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,12 +13,16 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/daemon_http.h"
+#include "cli/json_view.h"
 #include "cli/run/environment.h"
 #include "cli/run/job.h"
 #include "cli/run/job_guard.h"
 #include "cli/run/private_daemon.h"
 #include "cli/run/program_paths.h"
 #include "cli/terminal.h"
+#include "cli/usage_problem.h"
+#include "src/base/clean_text.h"
 #include "src/ipc/daemon_search.h"
 #include "src/ipc/socket_path.h"
 
@@ -25,6 +30,8 @@ namespace harmonaize {
 namespace {
 
 constexpr int kMostRanks = 1024;
+/// Longest part of a word that a message repeats, in bytes: a word may be a whole file.
+constexpr size_t kMostShownOptionBytes = 80;
 
 constexpr char kRunDescription[] =
     "Start N ranks of a program on this host and let the Harmonaize daemon execute their NCCL "
@@ -34,8 +41,11 @@ constexpr char kRunFooter[] =
     R"(Each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR (127.0.0.1) and
 MASTER_PORT (a free port), as torchrun sets them, LD_PRELOAD with libharmonaize-preload.so before
 what it had, and HARMONAIZE_SOCKET; with --name and --kind, HARMONAIZE_JOB and HARMONAIZE_JOB_KIND.
-Variables that --env sets win over all of these. Rank 0 has the launcher's standard input unless that is a
-terminal; the others read nothing.
+Variables that --env sets win over all of these. Rank 0 has the launcher's standard input unless
+that is a terminal; the others read nothing.
+
+A name stands for one job of a user. Ranks of two runs with the same --name, at the same time or one
+after the other, are one job, with one list of events; run says so where the other one runs still.
 
 Which daemon: the one that listens at HARMONAIZE_SOCKET or, without that variable, at the system's
 socket, /run/harmonaize/harmonaized.sock, or else at the user's own. It must run as root, as this
@@ -158,7 +168,28 @@ JobOptions MakeJobOptions(const RunOptions& options) {
   return job;
 }
 
+/// Tells the user of a job that runs under the name of this one: the daemon takes both for one job.
+void WarnOfNamesake(const RunOptions& options) {
+  const char* const variable = std::getenv("HARMONAIZE_JOB");
+  const std::string name = !options.name.empty() ? options.name : variable ? variable : "";
+  if (name.empty() || options.daemon == "private") return;
+  const Result<DaemonHttp> daemon = FindTenantsHttp("");
+  // Without a daemon that answers there is no such job.
+  if (!daemon.ok()) return;
+  const Result<Json> jobs = GetDocument(*daemon, "/v1/jobs");
+  if (!jobs.ok()) return;
+  for (const Json& job : ListAt(*jobs, "jobs")) {
+    if (At(job, "name") != name || !At(job, "ended").is_null()) continue;
+    Complain(fmt::format(
+        "a job named {} runs since {}, and these ranks become part of it: both have the same "
+        "events, answers and place in `harmonaize jobs`; another --name keeps them apart",
+        TextAt(job, "name"), MomentAt(job, "began")));
+    return;
+  }
+}
+
 Result<int> RunJob(const RunOptions& options) {
+  WarnOfNamesake(options);
   JobOptions job_options = MakeJobOptions(options);
   if (!options.no_preload) {
     HZ_ASSIGN_OR_RETURN(job_options.preload_library, FindPreloadLibrary());
@@ -181,10 +212,12 @@ Result<int> RunJob(const RunOptions& options) {
   return exit_status;
 }
 
-Status TakeCommand(const CommandLine& command_line, std::vector<std::string> words,
-                   RunOptions& options) {
+Status TakeCommand(const CLI::App& run, const CommandLine& command_line,
+                   std::vector<std::string> words, RunOptions& options) {
   if (!words.empty() && words[0].starts_with("-")) {
-    return InvalidUsage("unknown option '{}'; see 'harmonaize run --help'", words[0]);
+    return InvalidUsage("harmonaize run has no option '{}'{}; see 'harmonaize run --help'",
+                        CleanText(words[0], kMostShownOptionBytes),
+                        DidYouMeanOption(run, words[0]));
   }
   // A "--" after the program's name belongs to the program.
   if (!words.empty() && command_line.dashes) words.push_back("--");
@@ -197,8 +230,9 @@ Status TakeCommand(const CommandLine& command_line, std::vector<std::string> wor
   return Status::Ok();
 }
 
-int Run(const CommandLine& command_line, std::vector<std::string> words, RunOptions& options) {
-  if (const Status status = TakeCommand(command_line, std::move(words), options); !status.ok()) {
+int Run(const CLI::App& run, const CommandLine& command_line, RunOptions& options) {
+  if (const Status status = TakeCommand(run, command_line, run.remaining(), options);
+      !status.ok()) {
     Complain(status.message());
     return kUsageStatus;
   }
@@ -209,8 +243,8 @@ int Run(const CommandLine& command_line, std::vector<std::string> words, RunOpti
 }
 
 void AddOptions(CLI::App& run, RunOptions& options) {
-  run.add_option("-n,--ranks", options.ranks, "How many ranks to start, 1 to 1024 (default: 1)")
-      ->check(CLI::Range(1, kMostRanks))
+  run.add_option("-n,--ranks", options.ranks, "How many ranks to start (default: 1)")
+      ->check(CLI::Range(1, kMostRanks, "1 to 1024"))
       ->type_name("N");
   CLI::Option* prefix = run.add_flag("--prefix", options.prefix,
                                      "Put [rank] before each line of output\n"
@@ -241,15 +275,15 @@ void AddOptions(CLI::App& run, RunOptions& options) {
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   run.add_option("--timeout", options.timeout, "End the job after so long (default: never)")
-      ->check(CLI::Range(0.0, 1e7))
+      ->check(CLI::Range(0.0, 1e7, "0 to 10000000"))
       ->type_name("SECONDS");
-  run.add_option("--grace", options.grace, "Between SIGTERM and SIGKILL (default: 5)")
-      ->check(CLI::Range(0.0, 3600.0))
+  run.add_option("--grace", options.grace, "Time between SIGTERM and SIGKILL (default: 5)")
+      ->check(CLI::Range(0.0, 3600.0, "0 to 3600"))
       ->type_name("SECONDS");
   run.add_option("--error-wait", options.error_wait,
-                 "For the others to report after one rank failed\n"
+                 "Time for the others to report after one rank failed\n"
                  "(default: 1)")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(CLI::Range(0.0, 3600.0, "0 to 3600"))
       ->type_name("SECONDS");
 }
 
@@ -264,7 +298,7 @@ void AddRunCommand(CLI::App& app, CommandLine& command_line) {
   run->prefix_command();
   AddOptions(*run, *options);
   run->callback([run, options, &command_line] {
-    command_line.exit_status = Run(command_line, run->remaining(), *options);
+    command_line.exit_status = Run(*run, command_line, *options);
   });
 }
 

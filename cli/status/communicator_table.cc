@@ -21,6 +21,13 @@ std::string ShareAt(const Json& whole, const char* whole_key, const Json& part, 
   return fmt::format("{:.0f}%", 100 * some.get<double>() / all.get<double>());
 }
 
+/// Returns whether a document comes from the daemon that chooses the communicator's plans. That one
+/// alone has their history; operators are told besides.
+bool IsOfHome(const Json& document) {
+  const Json& home = At(document, "home");
+  return home.is_boolean() ? home.get<bool>() : At(document, "history").is_array();
+}
+
 std::string Joined(const Json& list) {
   std::string text;
   for (const Json& one : list) {
@@ -38,7 +45,8 @@ std::string PlanText(const Json& plan) {
   const Json& pieces = At(plan, "pieces");
   if (pieces.is_number() && pieces.get<int>() > 1)
     text += fmt::format(", {} pieces", pieces.get<int>());
-  return text + ", " + TextAt(plan, "paths") + " paths";
+  // Operators alone are told the way through the fabric.
+  return At(plan, "paths").is_string() ? text + ", " + TextAt(plan, "paths") + " paths" : text;
 }
 
 void PrintHead(const Json& document, std::string* text) {
@@ -122,7 +130,7 @@ Result<std::string> PlanHistoryTable(std::string_view document) {
   std::string text;
   PrintHead(json, &text);
   if (ListAt(json, "hosts").empty()) return text;
-  if (At(json, "home") != true) {
+  if (!IsOfHome(json)) {
     return text + "The daemon of another host chooses its plans, and has their history.\n";
   }
   const Json& congestion = At(json, "congestion");
@@ -162,7 +170,7 @@ Result<std::string> CommunicatorTable(std::string_view document) {
   }
   PrintChoices(plans, &text);
   for (const Json& plan : plans) PrintCandidates(plan, &text);
-  if (At(json, "home") == false) {
+  if (!IsOfHome(json)) {
     text +=
         "\nThe daemon of another host chose the plans; it can tell what they were chosen from.\n";
   }

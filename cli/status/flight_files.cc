@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -78,6 +79,49 @@ Result<FileDescriptor> OpenFolder(int parent, const std::string& path, FolderRul
                       path);
 }
 
+/// Opens a folder on the way of a path, and makes it where it is missing. `*safe` says whether the
+/// folders so far are those of this user and of root; nothing is made behind a stranger's, which
+/// may lead anywhere by a link.
+Result<FileDescriptor> Enter(const FileDescriptor& at, const std::string& name, bool* safe) {
+  struct stat folder {};
+  if (fstat(at.get(), &folder) != 0) return ErrnoError(errno, "cannot look at a folder");
+  *safe = *safe && Meets(FolderRule::kNamed, folder);
+  // Where all may write, links are anybody's.
+  const int no_link = (folder.st_mode & S_IWOTH) != 0 ? O_NOFOLLOW : 0;
+  constexpr int kFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  FileDescriptor next(openat(at.get(), name.c_str(), kFlags | no_link));
+  if (!next.valid() && errno == ENOENT) {
+    if (!*safe) {
+      return InvalidUsage("the folder {} is not made behind one of another user; make it yourself",
+                          name);
+    }
+    if (mkdirat(at.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
+      return ErrnoError(errno, fmt::format("cannot make the folder {}", name));
+    }
+    next = FileDescriptor(openat(at.get(), name.c_str(), kFlags | O_NOFOLLOW));
+  }
+  if (!next.valid()) return ErrnoError(errno, fmt::format("cannot open the folder {}", name));
+  return next;
+}
+
+/// Opens the folder at a path that a user has named, and makes each folder of it that is missing.
+Result<FileDescriptor> OpenPath(const std::string& path) {
+  const std::filesystem::path whole = std::filesystem::path(path).lexically_normal();
+  std::vector<std::string> names;
+  for (const std::filesystem::path& name : whole.relative_path()) {
+    if (!name.empty()) names.push_back(name.string());
+  }
+  FileDescriptor at(open(whole.is_absolute() ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!at.valid()) return ErrnoError(errno, "cannot open the folder that the path begins at");
+  bool safe = true;
+  for (size_t i = 0; i + 1 < names.size(); ++i) {
+    Result<FileDescriptor> next = Enter(at, names[i], &safe);
+    if (!next.ok()) return Status(next.status().code(), path + ": " + next.status().message());
+    at = std::move(*next);
+  }
+  return OpenFolder(at.get(), names.empty() ? "." : names.back(), FolderRule::kNamed);
+}
+
 /// Writes a file that its owner alone can read, in place of an earlier one.
 Status WriteFile(const FileDescriptor& folder, const std::string& name,
                  const std::string& content) {
@@ -114,7 +158,7 @@ Result<size_t> WriteRanks(const Json& communicator, const FileDescriptor& folder
 Result<std::string> WriteFlightFiles(const std::string& socket, const std::string& folder,
                                      bool as_json) {
   HZ_ASSIGN_OR_RETURN(const std::vector<Json> flights, FetchFlights(socket));
-  HZ_ASSIGN_OR_RETURN(const FileDescriptor all, OpenFolder(AT_FDCWD, folder, FolderRule::kNamed));
+  HZ_ASSIGN_OR_RETURN(const FileDescriptor all, OpenPath(folder));
   TextTable table({"communicator", "name", "folder", "ranks here", "of"}, 3);
   for (const Json& flight : flights) {
     for (const Json& communicator : ListAt(flight, "communicators")) {

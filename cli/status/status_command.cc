@@ -23,7 +23,12 @@ constexpr char kStatusDescription[] =
     "its links with other daemons; or which ranks keep operations from ending.";
 
 constexpr char kStatusFooter[] =
-    R"(A tenant sees itself; root, and the user who runs the daemon, see all tenants, and links.
+    R"(A tenant sees itself. Operators see all tenants, and links: root, the user who runs the daemon, and
+the members of the group that its configuration names (operators.group).
+
+An operation that waits for ranks stands below its communicator. The number in "AllReduce #7" counts
+what the daemon carried out or took over in the communicator, from 0 on: it is lower than opCount in
+NCCL's log where ranks carried out operations among themselves, which 'inline operations' counts.
 
 With --links each rail to another daemon has a row: what it sends and receives now (both looked at
 for --seconds), in which part of the time there was something to send, a round trip and what of it
@@ -37,12 +42,13 @@ its ranks are: the ranks that are the cause, why (docs/diagnosis.md lists the cl
 processes do, for how long the first rank has waited, and the way out.
 
 With --flight-recorder each rank of this host gets a file of what it has posted and what has not
-ended, in the form of PyTorch's flight recorder, in a folder for each communicator below DIR; with
---json these files are JSON. Run it at each host, bring the folders together, and give one of them
+ended, in the form of PyTorch's flight recorder, in a folder for each communicator below DIR, which is made
+where it is missing; with --json these files are JSON. Run it at each host, bring the folders together, and give one of them
 to PyTorch's analyzer: 'torchfrtrace DIR/COMMUNICATOR'. With --ras the same is printed as JSON in
 the form of NCCL's RAS ('ncclras -f json').
 
-Exit status: 0 when a daemon answered; 1 when none did, or it answered with something else.
+Exit status: 0 when a daemon answered, also where something hangs; 1 when none did, or it answered
+with something else; 2 for wrong options.
 
 Examples:
   harmonaize status
@@ -98,11 +104,13 @@ void AddStatusCommand(CLI::App& app, CommandLine& command_line) {
   status->footer(kStatusFooter);
   CLI::Option* const json =
       status->add_flag("--json", options->json, "Print what the daemon says as JSON");
-  CLI::Option* const links =
-      status->add_flag("--links", options->links, "Show the rails to other daemons")
-          ->excludes(json);
+  CLI::Option* const links = status
+                                 ->add_flag("--links", options->links,
+                                            "Show the rails to other daemons: what they carry now")
+                                 ->excludes(json);
   status->add_option("--seconds", options->seconds, "How long to look at them (default: 0.5)")
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(CLI::Range(0.01, 3600.0, "0.01 to 3600"))
+      ->type_name("SECONDS")
       ->needs(links);
   CLI::Option* const stuck =
       status->add_flag("--stuck", options->stuck, "Show which ranks keep operations from ending")
@@ -114,7 +122,9 @@ void AddStatusCommand(CLI::App& app, CommandLine& command_line) {
           ->type_name("DIR")
           ->excludes(links)
           ->excludes(stuck);
-  status->add_flag("--ras", options->ras, "Print what ranks have done as NCCL's RAS does, as JSON")
+  status
+      ->add_flag("--ras", options->ras,
+                 "Print what ranks have done, as JSON in the form of NCCL's RAS")
       ->excludes(links)
       ->excludes(stuck)
       ->excludes(flight_recorder);

@@ -10,6 +10,7 @@
 
 #include "cli/daemon_http.h"
 #include "cli/json_view.h"
+#include "cli/maintenance/time_words.h"
 #include "cli/token/token_table.h"
 
 namespace harmonaize {
@@ -30,7 +31,7 @@ wrong options.
 Examples:
   harmonaize token create --scope metrics --days 365 --note prometheus > token
   harmonaize token list
-  harmonaize token revoke 3f9a01c2d4e5)";
+  harmonaize token revoke 3f9a01c28be4d705)";
 
 constexpr char kCreateDescription[] = "Make a token, and print its secret.";
 
@@ -48,7 +49,7 @@ Exit status: 0; 1 when no daemon answered, this user is no operator, or the daem
 wrong options.
 
 Examples:
-  harmonaize token create --scope tenant --tenant alice --note laptop
+  harmonaize token create --scope tenant --tenant alice --days 12h --note laptop
   harmonaize token create --scope metrics --days 365 --note prometheus > token)";
 
 constexpr char kListDescription[] =
@@ -76,13 +77,14 @@ Example:
 constexpr double kMostDays = 366;
 /// The daemon takes no shorter time, in days: a minute and a half.
 constexpr double kLeastDays = 0.001;
+constexpr double kSecondsOfDay = 86400;
 
 struct CreateOptions {
   std::string socket;
   std::string scope;
   std::string tenant;
   std::string note;
-  double days = 30;
+  std::string days = "30";
   bool json = false;
 };
 
@@ -96,9 +98,22 @@ struct RevokeOptions {
   std::string id;
 };
 
+/// Returns the days that "30", "30d" or "12h" stand for. Errors: kInvalidArgument.
+Result<double> DaysIn(const std::string& text) {
+  // Without a unit days are meant.
+  const bool is_number = text.find_first_not_of("0123456789.") == std::string::npos;
+  const Result<double> seconds = SecondsInWord(is_number ? text + "d" : text);
+  if (!seconds.ok() || *seconds / kSecondsOfDay < kLeastDays ||
+      *seconds / kSecondsOfDay > kMostDays) {
+    return InvalidArgument("'{}' is no time from 0.001 to 366 days, such as 30, 30d or 12h", text);
+  }
+  return *seconds / kSecondsOfDay;
+}
+
 Result<std::string> Create(const CreateOptions& options) {
   HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindOperatorsHttp(options.socket));
-  Json order = {{"scope", options.scope}, {"days", options.days}};
+  HZ_ASSIGN_OR_RETURN(const double days, DaysIn(options.days));
+  Json order = {{"scope", options.scope}, {"days", days}};
   if (!options.tenant.empty()) order["tenant"] = options.tenant;
   if (!options.note.empty()) order["note"] = options.note;
   const std::string body = order.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -153,8 +168,12 @@ void AddCreate(CLI::App& token, CommandLine& command_line) {
                    "Whose token it is: a user's name or number, or the\n"
                    "name of a tenant's socket")
       ->type_name("TENANT");
-  create->add_option("--days", options->days, "How long it holds, 366 at most (default: 30)")
-      ->check(CLI::Range(kLeastDays, kMostDays, "0.001 to 366"))
+  create
+      ->add_option("--days", options->days,
+                   "How long it holds, in days, or a time such as 30d or\n"
+                   "12h; 366 days at most (default: 30)")
+      ->check(CLI::Validator(
+          [](const std::string& text) { return DaysIn(text).status().message(); }, ""))
       ->type_name("DAYS");
   create->add_option("--note", options->note, "What it is for; 'token list' shows it")
       ->type_name("TEXT");

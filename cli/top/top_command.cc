@@ -23,13 +23,14 @@ constexpr char kTopDescription[] =
     "Watch what the host's daemon does: tenants, communicators, their plans, rails, slow links.";
 
 constexpr char kTopFooter[] =
-    R"(Drawn anew every --interval seconds, the busiest first, until Ctrl-C; where the output is no
-terminal, one view after the other. A tenant sees itself; root, and the user who runs the daemon,
-see all tenants, and rails and links. Rates are those of the last interval; bytes are what ranks
-gave to operations, or, in the columns "inline", what they carried out among themselves. Congestion,
-and changes of plans, are known at a communicator's home, the daemon at which it was formed.
+    R"(The view is drawn anew every --interval seconds, the busiest first, until Ctrl-C; where the output
+is no terminal, one view follows the other. A tenant sees itself; operators see all tenants, and
+rails and links ('harmonaize status --help' says who they are). Rates are those of the last
+interval; bytes are what ranks gave to operations, or, in the columns "inline", what they carried
+out among themselves. Congestion, and changes of plans, are known at a communicator's home, the
+daemon at which it was formed; "-" stands for what this daemon does not know.
 
-Exit status: 0; 1 when no daemon answers, or it does not any more.
+Exit status: 0; 1 when no daemon answers, or it does not any more; 2 for wrong options.
 
 Examples:
   harmonaize top
@@ -86,11 +87,14 @@ void AddTopCommand(CLI::App& app, CommandLine& command_line) {
   auto options = std::make_shared<TopOptions>();
   top->footer(kTopFooter);
   top->add_option("-i,--interval", options->interval, "Seconds between views (default: 1)")
-      ->check(CLI::Range(0.05, 3600.0));
-  top->add_option("-n,--count", options->count, "End after so many views (default: never)");
+      ->check(CLI::Range(0.05, 3600.0, "0.05 to 3600"))
+      ->type_name("SECONDS");
+  top->add_option("-n,--count", options->count, "End after so many views (default: never)")
+      ->type_name("N");
   top->add_option("--rows", options->rows,
-                  "Of each table at most so many (default: as many as fit on the screen)")
-      ->check(CLI::Range(1, 1'000'000));
+                  "Most rows of each table (default: as many as fit on the screen)")
+      ->check(CLI::Range(1, 1'000'000, "1 or more"))
+      ->type_name("N");
   AddSocketOption(top, &options->socket);
   top->callback([options, &command_line] { command_line.exit_status = Print(Watch(*options)); });
 }

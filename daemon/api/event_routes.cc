@@ -13,6 +13,7 @@
 #include "daemon/identity/job_identity.h"
 #include "src/base/names.h"
 #include "src/events/event_filter.h"
+#include "src/ipc/messages.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -20,6 +21,9 @@ namespace {
 /// Events of a page, and how many a reader may ask for at most.
 constexpr size_t kEventsOfPage = 100;
 constexpr size_t kMostEventsOfPage = 1000;
+/// Longest name or beginning of an id of a job, in bytes: names are shorter than what a process may
+/// say in its hello.
+constexpr size_t kMostJobWordsBytes = sizeof(HelloRequest::job_name);
 
 std::optional<std::string> Find(const std::map<std::string, std::string>& values,
                                 const std::string& name) {
@@ -39,6 +43,20 @@ Status CheckParameters(const HttpRequest& request) {
   return Status::Ok();
 }
 
+/// Notes whose events a reader wants: those of the job with this id, or else of the one whose name
+/// it is, or whose id begins so. Events outlive the daemon's memory of their job.
+Status TakeJob(const std::string& words, const TenantIdentity& tenant, EventOrder* order) {
+  if (ParseJob(words).has_value()) {
+    order->filter.job = words;
+    return Status::Ok();
+  }
+  if (words.size() > kMostJobWordsBytes) {
+    return InvalidArgument("a job's name or id has {} bytes at most", kMostJobWordsBytes);
+  }
+  order->job = {.text = words, .id_of_name = JobOfName(words, tenant.across_hosts).text()};
+  return Status::Ok();
+}
+
 Result<EventOrder> OrderIn(const HttpRequest& request) {
   HZ_RETURN_IF_ERROR(CheckParameters(request));
   EventOrder order;
@@ -46,10 +64,7 @@ Result<EventOrder> OrderIn(const HttpRequest& request) {
     HZ_ASSIGN_OR_RETURN(order.filter.types, ParseEventTypes(*types));
   }
   if (const auto job = Find(request.query, "job")) {
-    if (!ParseJob(*job).has_value()) {
-      return InvalidArgument("'{}' is no job's id; GET /v1/jobs lists them", *job);
-    }
-    order.filter.job = *job;
+    HZ_RETURN_IF_ERROR(TakeJob(*job, request.caller.tenant, &order));
   }
   if (const auto severity = Find(request.query, "severity")) {
     const std::optional<Severity> least = SeverityNamed(*severity);

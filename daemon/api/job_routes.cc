@@ -32,8 +32,9 @@ json Summary(const json& job) {
   json summary = job;
   json names = json::array();
   uint64_t waiting = 0;
-  uint64_t operations = 0;
-  uint64_t bytes = 0;
+  const json& ended = job.at("ended_communicators");
+  uint64_t operations = ended.at("operations").get<uint64_t>();
+  uint64_t bytes = ended.at("bytes").get<uint64_t>();
   uint64_t timed = 0;
   double timed_seconds = 0;
   for (const json& communicator : job.at("communicators")) {

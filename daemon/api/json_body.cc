@@ -118,6 +118,12 @@ std::optional<int64_t> JsonBody::Time(std::string_view field) {
   return *seconds * kNanosecondsPerSecond + *nanoseconds;
 }
 
+bool JsonBody::IsNull(std::string_view field) const {
+  if (!status_.ok()) return false;
+  const auto found = object_.find(std::string(field));
+  return found != object_.end() && found->is_null();
+}
+
 std::optional<json> JsonBody::Any(std::string_view field) {
   const json* const value = Find(field);
   return value == nullptr ? std::nullopt : std::optional<json>(*value);

@@ -30,6 +30,8 @@ class JsonBody {
   std::optional<bool> YesNo(std::string_view field);
   /// A time as RFC 3339 has it, in nanoseconds since 1970.
   std::optional<int64_t> Time(std::string_view field);
+  /// Returns whether the body has the field with the value null, which the others read as lacking.
+  bool IsNull(std::string_view field) const;
   /// Returns the field as it is.
   std::optional<nlohmann::json> Any(std::string_view field);
 

@@ -13,6 +13,7 @@
 #include "daemon/job_events/event_rooms.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/tenant/tenant.h"
+#include "daemon/tenant/tenant_table.h"
 #include "src/base/random.h"
 #include "src/events/event.h"
 
@@ -24,9 +25,26 @@ using nlohmann::json;
 /// Most jobs that one answer lists of those that a drain waits for. People read a few.
 constexpr size_t kMostJobsListed = 256;
 
-json DescribeForOperators(const ToldNotice& told) {
+/// Returns the tenant's name as all tables for operators have it: the user's name where the tenant
+/// is known to this daemon.
+std::string TenantName(EngineRooms& rooms, const TenantIdentity& identity) {
+  const auto& tenants = rooms.report_sources().tenants->all();
+  const auto found = tenants.find(identity.number);
+  const bool is_here = found != tenants.end() && found->second->identity.name == identity.name;
+  return is_here ? found->second->name() : identity.name;
+}
+
+/// Returns the job's name; "" if it has none, or has not been here of late.
+std::string JobName(EngineRooms& rooms, const ToldNotice& told) {
+  const std::optional<JobIdentity> id = ParseJob(told.job);
+  const Job* const job = id.has_value() ? rooms.jobs().FindById(*id, told.tenant.number) : nullptr;
+  return job == nullptr ? std::string() : job->name;
+}
+
+json DescribeForOperators(EngineRooms& rooms, const ToldNotice& told) {
   json description = DescribeAnswer(told);
-  description["tenant"] = told.tenant.name;
+  description["tenant"] = TenantName(rooms, told.tenant);
+  description["job_name"] = JobName(rooms, told);
   return description;
 }
 
@@ -80,7 +98,7 @@ json JobsThatAreWaitedFor(EngineRooms& rooms) {
     if (jobs.size() == kMostJobsListed) break;
     jobs.push_back({{"job", job->id.text()},
                     {"name", job->name},
-                    {"tenant", job->tenant->identity.name},
+                    {"tenant", job->tenant->name()},
                     {"communicators", waited.communicators},
                     {"ranks", waited.ranks},
                     {"since", TimeOrNull(job->began_seconds)}});
@@ -102,6 +120,7 @@ json Describe(const CloudNotice& notice) {
                       {"state", kNoticeStates[static_cast<size_t>(notice.state)]},
                       {"survives", notice.survives},
                       {"text", notice.text},
+                      {"overdue", IsOverdue(notice)},
                       {"not_before", nullptr},
                       {"duration_seconds", nullptr}};
   if (notice.not_before_seconds.has_value()) {
@@ -121,7 +140,7 @@ json DescribeWithAnswers(EngineRooms& rooms, const Announcements::Active& active
   json answers = json::array();
   if (active.promise != 0) {
     for (const ToldNotice* told : rooms.events().promises().ToldOf(active.promise)) {
-      answers.push_back(DescribeForOperators(*told));
+      answers.push_back(DescribeForOperators(rooms, *told));
       acknowledged += told->acknowledged_seconds != 0 ? 1 : 0;
       asked += told->asked_seconds != 0 ? 1 : 0;
       asked_until = std::max(asked_until, told->asked_until_seconds);
@@ -153,7 +172,7 @@ json PromisesDocument(EngineRooms& rooms, const TenantIdentity* tenant) {
   std::map<uint64_t, json> told_of;  // by Promise::number
   for (const ToldNotice& told : book.told()) {
     if (tenant != nullptr && told.tenant.name != tenant->name) continue;
-    told_of[told.promise].push_back(tenant == nullptr ? DescribeForOperators(told)
+    told_of[told.promise].push_back(tenant == nullptr ? DescribeForOperators(rooms, told)
                                                       : DescribeAnswer(told));
   }
   json list = json::array();
@@ -177,9 +196,11 @@ json DrainDocument(EngineRooms& rooms) {
       {"instance", kInstance},
       {"reason", drain.order().reason},
       {"restart", drain.order().restart},
+      {"left_at_restart", nullptr},
       {"since", TimeOrNull(drain.since_seconds())},
       {"deadline", TimeOrNull(static_cast<double>(drain.order().deadline_seconds.value_or(0)))},
       {"communicators", rooms.report_sources().communicators->all().size()}};
+  if (const auto left = drain.left_at_restart()) document["left_at_restart"] = *left;
   document.update(JobsThatAreWaitedFor(rooms));
   return document;
 }

@@ -96,12 +96,31 @@ Result<json> Plans(EngineRooms& rooms) {
 // ---------------------------------------------------------------------------------------------
 // Announcing
 
+Status CheckIds(const NoticeUpdate& update) {
+  if (update.id.empty() && update.state.value_or(State::kScheduled) != State::kScheduled) {
+    return InvalidArgument("'id' is missing: it is what the answer to the announcement said");
+  }
+  if (update.new_id.empty()) return Status::Ok();
+  if (!update.id.empty()) {
+    return InvalidArgument(
+        "'id' is of what is announced already, 'new_id' of what is not: leave one out");
+  }
+  if (IsChosenId(update.new_id)) return Status::Ok();
+  return InvalidArgument(
+      "'new_id' has lower case letters, digits and '-' alone, and does not begin with '{}'",
+      kDrainPrefix);
+}
+
 Result<NoticeUpdate> UpdateIn(const std::string& text) {
-  static constexpr std::string_view kFields[] = {
-      "id", "kind", "state", "not_before", "duration_seconds", "survives", "text"};
+  static constexpr std::string_view kFields[] = {"id",       "new_id",     "kind",
+                                                 "state",    "not_before", "duration_seconds",
+                                                 "survives", "text",       "early"};
   JsonBody body(text, kFields);
   NoticeUpdate update;
   update.id = body.Text("id", kMostNoticeIdBytes).value_or("");
+  update.new_id = body.Text("new_id", kMostNoticeIdBytes).value_or("");
+  update.early = body.YesNo("early").value_or(false);
+  update.time_is_unknown = body.IsNull("not_before");
   update.survives = body.YesNo("survives");
   update.text = body.Text("text", kMostNoticeTextBytes);
   const std::optional<std::string> kind = body.Text("kind", 64);
@@ -119,9 +138,7 @@ Result<NoticeUpdate> UpdateIn(const std::string& text) {
   }
   if (not_before.has_value()) update.not_before_seconds = *not_before / 1'000'000'000;
   if (duration.has_value()) update.duration_seconds = std::llround(*duration);
-  if (update.id.empty() && update.state.value_or(State::kScheduled) != State::kScheduled) {
-    return InvalidArgument("'id' is missing: it is what the answer to the announcement said");
-  }
+  HZ_RETURN_IF_ERROR(CheckIds(update));
   return update;
 }
 
@@ -155,21 +172,23 @@ Result<json> Announced(EngineRooms& rooms, const std::string& host) {
 /// Longest time, in seconds, that a drain may be given: a year.
 constexpr double kMostDrainSeconds = 366 * 86400.0;
 
-Result<Drain::Order> DrainOrderIn(const std::string& text) {
+Result<Drain::Change> DrainChangeIn(const std::string& text) {
   static constexpr std::string_view kFields[] = {"deadline", "within_seconds", "reason", "restart"};
   JsonBody body(text.empty() ? "{}" : text, kFields);
-  Drain::Order order;
-  order.reason = body.Text("reason", kMostReasonBytes).value_or("");
-  order.restart = body.YesNo("restart").value_or(false);
+  Drain::Change change;
+  change.reason = body.Text("reason", kMostReasonBytes);
+  change.restart = body.YesNo("restart");
+  change.no_deadline = body.IsNull("deadline") || body.IsNull("within_seconds");
   const std::optional<int64_t> deadline = body.Time("deadline");
   const std::optional<double> within = body.Number("within_seconds", 0, kMostDrainSeconds);
   HZ_RETURN_IF_ERROR(body.status());
-  if (deadline.has_value() && within.has_value()) {
+  if ((deadline.has_value() || body.IsNull("deadline")) &&
+      (within.has_value() || body.IsNull("within_seconds"))) {
     return InvalidArgument("'deadline' and 'within_seconds' say the same: leave one out");
   }
-  if (deadline.has_value()) order.deadline_seconds = *deadline / 1'000'000'000;
-  if (within.has_value()) order.deadline_seconds = std::llround(UnixSeconds() + *within);
-  return order;
+  if (deadline.has_value()) change.deadline_seconds = *deadline / 1'000'000'000;
+  if (within.has_value()) change.deadline_seconds = std::llround(UnixSeconds() + *within);
+  return change;
 }
 
 Result<json> ShowDrain(EngineRooms& rooms, const std::string& host) {
@@ -177,9 +196,9 @@ Result<json> ShowDrain(EngineRooms& rooms, const std::string& host) {
   return DrainDocument(rooms);
 }
 
-Result<json> BeginDrain(EngineRooms& rooms, const std::string& host, const Drain::Order& order) {
+Result<json> BeginDrain(EngineRooms& rooms, const std::string& host, const Drain::Change& change) {
   HZ_RETURN_IF_ERROR(CheckHost(rooms, host));
-  HZ_RETURN_IF_ERROR(rooms.events().drain().Begin(order));
+  HZ_RETURN_IF_ERROR(rooms.events().drain().Begin(change));
   return DrainDocument(rooms);
 }
 
@@ -273,11 +292,11 @@ std::vector<HttpRoute> OperatorRoutes(const ApiServices& services) {
   };
   const auto drain = [services](std::shared_ptr<HttpExchange> exchange,
                                 const HttpParameters& parameters) {
-    const Result<Drain::Order> order = DrainOrderIn(exchange->request().body);
-    if (!order.ok()) return exchange->Respond(HttpProblem(order.status()));
+    const Result<Drain::Change> change = DrainChangeIn(exchange->request().body);
+    if (!change.ok()) return exchange->Respond(HttpProblem(change.status()));
     AnswerOnceKept(services, std::move(exchange),
-                   [host = parameters.at("host"), order = *order](EngineRooms& rooms) {
-                     return BeginDrain(rooms, host, order);
+                   [host = parameters.at("host"), change = *change](EngineRooms& rooms) {
+                     return BeginDrain(rooms, host, change);
                    });
   };
   const auto inject = [services](std::shared_ptr<HttpExchange> exchange, const HttpParameters&) {

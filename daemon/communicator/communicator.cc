@@ -435,6 +435,14 @@ void Communicator::Notify(const std::vector<PostedOperation*>& waiting, const st
   }
 }
 
+void Communicator::NotifyRanks(const std::vector<int>& ranks, const std::string& notice) {
+  observers().Tell(&CommunicatorObserver::OnLate, *this, notice);
+  for (const int rank : ranks) {
+    const Member* const one = member(rank);
+    if (one != nullptr) one->slot->notice.Set(notice);
+  }
+}
+
 // ---------------------------------------------------------------------------------------------
 // Bookkeeping
 

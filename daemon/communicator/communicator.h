@@ -149,6 +149,8 @@ class Communicator final : private LocalOwner {
   const CommunicatorObservers& observers() const { return *services_.observers; }
   /// Tells observers, and the ranks of these parts, that ranks are late.
   void Notify(const std::vector<PostedOperation*>& waiting, const std::string& notice);
+  /// The same for ranks that wait in an operation which they carry out themselves.
+  void NotifyRanks(const std::vector<int>& ranks, const std::string& notice);
   /// Returns "rank 3 (process 4711)", or "rank 3" for a rank that is not on this host.
   std::string DescribeRank(int rank) const;
 

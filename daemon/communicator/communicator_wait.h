@@ -43,6 +43,9 @@ struct CommunicatorWait {
   std::vector<AwaitedRank> awaited;
   std::vector<int> senders;               ///< Ranks of other hosts whose data it waits for.
   std::vector<PostedOperation*> waiting;  ///< The parts here that wait.
+  /// Of OperationKey::by_ranks, instead of parts: the ranks that say that they wait. Since when is
+  /// then known from the first look at the same progress.
+  std::vector<int> waiting_ranks;
 };
 
 /// The operations of one communicator that do not get on: a few of each kind, the oldest first as

@@ -39,6 +39,7 @@ void InlineSegment::Attach(int rank, InlineSlot* slot) {
   slot->gone.store(0, std::memory_order_relaxed);
   slot->operations.store(0, std::memory_order_relaxed);
   slot->bytes.store(0, std::memory_order_relaxed);
+  TakeBackInlineWait(&slot->wait);
   slot->open.store(open_ ? 1 : 0, std::memory_order_relaxed);
   slots_[static_cast<size_t>(rank)] = slot;
 }
@@ -68,6 +69,17 @@ void InlineSegment::TellGone(int rank, uint32_t region) {
                                                     std::memory_order_release);
     slot->gone.store(number + 1, std::memory_order_release);
   }
+}
+
+std::vector<std::pair<int, ToldInlineWait>> InlineSegment::Waits() const {
+  std::vector<std::pair<int, ToldInlineWait>> waits;
+  const auto ranks = static_cast<int>(slots_.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    const InlineSlot* const slot = slots_[static_cast<size_t>(rank)];
+    if (slot == nullptr) continue;
+    if (const auto told = ReadInlineWait(slot->wait, rank, ranks)) waits.emplace_back(rank, *told);
+  }
+  return waits;
 }
 
 uint64_t InlineSegment::operations() const {

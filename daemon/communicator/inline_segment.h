@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "daemon/host/inline_limits.h"
@@ -10,6 +11,7 @@
 #include "src/executor/host/machine.h"
 #include "src/ipc/inline_segment.h"
 #include "src/ipc/inline_slot.h"
+#include "src/ipc/inline_wait.h"
 
 namespace harmonaize::daemon {
 
@@ -31,6 +33,9 @@ class InlineSegment {
   void Close();
   /// Tells the other ranks that a rank has given a region up that it had offered to them.
   void TellGone(int rank, uint32_t region);
+
+  /// Returns what the ranks say of operations in which they have waited for long, by rank.
+  std::vector<std::pair<int, ToldInlineWait>> Waits() const;
 
   /// Number of operations that the ranks say they have done, by the rank that says most.
   uint64_t operations() const;

@@ -1,9 +1,11 @@
 #include "daemon/communicator/wait_lister.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "daemon/communicator/communicator.h"
+#include "daemon/communicator/inline_segment.h"
 #include "daemon/tenant/operation_text.h"
 
 namespace harmonaize::daemon {
@@ -23,6 +25,27 @@ void AddReady(const std::vector<PostedOperation*>& parts, CommunicatorWait* wait
     if (wait->operation.empty()) wait->operation = NameOf(part->descriptor, part->member->rank);
     wait->waiting.push_back(part);
   }
+}
+
+OperationKey KeyOf(const InlineWait& wait, int rank) {
+  OperationKey key{.sequence = wait.ticket, .by_ranks = true};
+  key.pair = IsPointToPoint(wait.collective);
+  if (key.pair) {
+    key.from = wait.collective == Collective::kSend ? rank : wait.root;
+    key.to = wait.collective == Collective::kSend ? wait.root : rank;
+  }
+  return key;
+}
+
+// The daemon has given it no number, so it is told by what the ranks ask for.
+std::string NameByRanks(const InlineWait& wait, int rank) {
+  OperationDescriptor asked;
+  asked.collective = wait.collective;
+  asked.count = wait.count;
+  asked.type = wait.type;
+  asked.op = wait.op;
+  asked.root = wait.root;
+  return IsPointToPoint(wait.collective) ? NameOf(asked, rank) : RequestOf(asked);
 }
 
 }  // namespace
@@ -55,6 +78,7 @@ CommunicatorWaits WaitLister::List(uint64_t now_ns, uint64_t least_ns) const {
   }
   AddUnderWay(now_ns, least_ns, &waits);
   AddCollective(now_ns, least_ns, &waits);
+  AddByRanks(now_ns, &waits);
   AddPairs(now_ns, least_ns, &waits);
   return waits;
 }
@@ -113,6 +137,34 @@ void WaitLister::AddUnderWay(uint64_t now_ns, uint64_t least_ns, CommunicatorWai
   };
   for (const MatchedOperation* operation : communicator_->sliced()) add(*operation);
   for (const MatchedOperation* operation : communicator_->running_here()) add(*operation);
+}
+
+// What ranks say of operations that they carry out themselves. A rank that waits in the operation
+// keeps nobody waiting: those do for which it waits.
+void WaitLister::AddByRanks(uint64_t now_ns, CommunicatorWaits* waits) const {
+  const InlineSegment* const segment = communicator_->inline_segment();
+  if (segment == nullptr) return;
+  std::map<OperationKey, CommunicatorWait> by_key;
+  std::map<OperationKey, uint32_t> awaited;
+  for (const auto& [rank, told] : segment->Waits()) {
+    const OperationKey key = KeyOf(told.wait, rank);
+    CommunicatorWait& wait = by_key[key];
+    wait.key = key;
+    if (wait.operation.empty()) wait.operation = NameByRanks(told.wait, rank);
+    wait.since_ns = now_ns - std::min(now_ns, kInlineToldAfterNanoseconds);
+    wait.all_posted = true;
+    wait.progress += told.number;
+    wait.waiting_ranks.push_back(rank);
+    awaited[key] |= told.wait.for_ranks;
+  }
+  for (auto& [key, wait] : by_key) {
+    if (waits->full()) return;
+    for (const int rank : wait.waiting_ranks) awaited[key] &= ~(uint32_t{1} << rank);
+    for (int rank = 0; rank < communicator_->ranks(); ++rank) {
+      if ((awaited[key] >> rank & 1) != 0) wait.Add(rank, Awaited::kData);
+    }
+    waits->listed.push_back(std::move(wait));
+  }
 }
 
 void WaitLister::AddPairs(uint64_t now_ns, uint64_t least_ns, CommunicatorWaits* waits) const {

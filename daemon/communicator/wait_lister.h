@@ -29,6 +29,7 @@ class WaitLister {
   void AddCollective(uint64_t now_ns, uint64_t least_ns, CommunicatorWaits* waits) const;
   void AddUnderWay(uint64_t now_ns, uint64_t least_ns, CommunicatorWaits* waits) const;
   void AddPairs(uint64_t now_ns, uint64_t least_ns, CommunicatorWaits* waits) const;
+  void AddByRanks(uint64_t now_ns, CommunicatorWaits* waits) const;
   void ListAbsent(const MatchedOperation* operation, CommunicatorWait* wait) const;
 
   const Communicator* const communicator_;

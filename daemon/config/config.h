@@ -164,6 +164,8 @@ struct SourceConfig {
   /// For Azure: whether an event that concerns this machine alone is approved, so that it begins at
   /// once, when all jobs on this host have acknowledged it.
   bool approve_when_all_agree = false;
+  /// For Azure: how many seconds all have to agree before the event is approved.
+  int64_t approve_after_seconds = 30;
 };
 
 /// The sources that are polled; none by default.

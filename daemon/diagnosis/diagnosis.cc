@@ -88,8 +88,8 @@ void Diagnosis::Tick(uint64_t now_ns) {
 
 // Keeps the engine coming by.
 void Diagnosis::HoldWhileNeeded() {
-  const bool needed =
-      !shared_.empty() || !told_here_.empty() || !told_home_.empty() || judge_.goes_by_facts();
+  const bool needed = by_ranks_ || !shared_.empty() || !told_here_.empty() || !told_home_.empty() ||
+                      judge_.goes_by_facts();
   watching_ = needed ? WaitingHold(*services_.waiting) : WaitingHold();
 }
 
@@ -100,6 +100,7 @@ Diagnosis::Gathered Diagnosis::Gather(uint64_t now_ns) {
     GatherOf(*communicator, now_ns, &gathered);
   }
   progress_ = gathered.progress;
+  by_ranks_ = !gathered.ranks.empty();
   return gathered;
 }
 
@@ -112,7 +113,9 @@ void Diagnosis::GatherOf(const Communicator& communicator, uint64_t now_ns, Gath
     if (++of_tenant > kWaitsOfTenant) return;
     WaitFact& fact = gathered->facts.emplace_back(FactOf(communicator, wait, now_ns, gathered));
     NoteWhoDecides(communicator, &fact);
-    gathered->parts[{communicator.id(), wait.key}] = std::move(wait.waiting);
+    const WaitKey key{communicator.id(), wait.key};
+    if (wait.key.by_ranks) gathered->ranks[key] = std::move(wait.waiting_ranks);
+    gathered->parts[key] = std::move(wait.waiting);
   }
 }
 
@@ -124,14 +127,15 @@ WaitFact Diagnosis::FactOf(const Communicator& communicator, const CommunicatorW
   progress = {wait.progress, wait.since_ns};
   if (before != progress_.end()) {
     const bool same = before->second.progress == wait.progress;
-    progress.since_ns = same ? before->second.since_ns : now_ns;
+    // Ranks that say that they wait have waited for a while when they say so.
+    progress.since_ns = same ? before->second.since_ns : wait.key.by_ranks ? wait.since_ns : now_ns;
   }
   const GapEstimate& gap = wait.key.pair ? communicator.pair_gap() : communicator.collective_gap();
   WaitFact fact{.communicator = communicator.id(),
                 .label = communicator.label(),
                 .key = wait.key,
                 .operation = wait.operation,
-                .since_ns = wait.since_ns,
+                .since_ns = wait.key.by_ranks ? progress.since_ns : wait.since_ns,
                 .still_since_ns = progress.since_ns,
                 .all_posted = wait.all_posted,
                 .begun = wait.begun,
@@ -145,6 +149,10 @@ WaitFact Diagnosis::FactOf(const Communicator& communicator, const CommunicatorW
   }
   for (const PostedOperation* part : wait.waiting) {
     fact.waiting.push_back(part->member->session->id());
+  }
+  for (const int rank : wait.waiting_ranks) {
+    const Member* const member = communicator.member(rank);
+    if (member != nullptr) fact.waiting.push_back(member->session->id());
   }
   return fact;
 }
@@ -219,6 +227,10 @@ void Diagnosis::Notify(Communicator* communicator, const Verdict& verdict,
     return communicator->other_hosts()->NotifyWaiting(verdict.key.sequence, verdict.text);
   }
   if (gathered == nullptr) return;
+  const auto ranks = gathered->ranks.find({verdict.communicator, verdict.key});
+  if (ranks != gathered->ranks.end()) {
+    return communicator->NotifyRanks(ranks->second, verdict.text);
+  }
   const auto parts = gathered->parts.find({verdict.communicator, verdict.key});
   if (parts != gathered->parts.end()) communicator->Notify(parts->second, verdict.text);
 }
@@ -283,6 +295,12 @@ void Diagnosis::OnMismatch(const Communicator& communicator, const Mismatch& mis
     verdict.roots.push_back({rank, communicator.label(), HangClass::kMismatch, Doing::kUnknown});
   }
   verdict.text = verdict.asked;
+  // The verdict keeps to a rank that has died. The log and the job's event tell of the disagreement
+  // all the same.
+  const Verdict* const before = judge_.Of(communicator.id());
+  if (before != nullptr && before->hang == HangClass::kDead) {
+    return LogVerdict(communicator, {HangJudge::What::kRaised, verdict, {}});
+  }
   Tell(judge_.Set(std::move(verdict), now_ns), nullptr);
 }
 

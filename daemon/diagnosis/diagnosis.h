@@ -18,6 +18,7 @@
 #include "daemon/diagnosis/hang_judge.h"
 #include "daemon/diagnosis/process_table.h"
 #include "daemon/diagnosis/process_watch.h"
+#include "daemon/diagnosis/shared_wait.h"
 #include "daemon/diagnosis/verdict.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/runtime/waiting_count.h"
@@ -39,7 +40,8 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
  public:
   struct Services {
     uint64_t late_after_ns = 0;
-    /// Another daemon that has not answered for this long is called unreachable.
+    /// Another daemon that has not answered for this long, and from which nothing at all has come
+    /// for as long, is called unreachable.
     uint64_t silent_ns = 0;
     EventLoop* loop = nullptr;
     const CommunicatorRegistry* communicators = nullptr;
@@ -54,6 +56,9 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
   void Add(VerdictObserver* observer) { observers_.push_back(observer); }
   /// Looks at what waits. To be called regularly while anything does.
   void Tick(uint64_t now_ns);
+  /// Has the next Tick look, though nothing seems to wait: ranks say that they wait in operations
+  /// which they carry out themselves.
+  void ExpectWaits() { watching_ = WaitingHold(*services_.waiting); }
   /// Takes in a message of another daemon. Returns false if it is none for the diagnosis.
   bool OnMessage(transport::PeerId peer, const ClusterMessage& message);
   /// Notes that another daemon is lost. Requires: the communicators have not heard of it yet.
@@ -81,17 +86,6 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
     uint64_t progress = 0;
     uint64_t since_ns = 0;
   };
-  /// What a host has told of an operation.
-  struct Heard {
-    std::optional<StandingMessage> standing = {};
-    uint64_t heard_ns = 0;
-    uint64_t asked_ns = 0;       // 0: not asked
-    uint64_t unanswered_ns = 0;  // since when a question is open; 0: none is
-  };
-  /// At the home: an operation that hosts have told of.
-  struct SharedWait {
-    std::map<int, Heard> by_host;
-  };
   /// At another host: an operation that the home was told of.
   struct ToldHome {
     uint64_t told_ns = 0;
@@ -103,6 +97,7 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
   struct Gathered {
     std::vector<WaitFact> facts;
     std::map<WaitKey, std::vector<PostedOperation*>> parts;  // those that wait
+    std::map<WaitKey, std::vector<int>> ranks;  // those that wait in what they carry out themselves
     std::map<WaitKey, Progress> progress;
     std::map<uint32_t, size_t> of_tenant;  // waits, by TenantIdentity::number
   };
@@ -144,6 +139,8 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
   void TellHosts(const Communicator& communicator, const Verdict& verdict, bool cleared);
   void Send(const Communicator& communicator, transport::PeerId peer,
             const ClusterMessage& message) const;
+  bool IsSilent(const std::optional<transport::PeerId>& peer, uint64_t unanswered_ns,
+                uint64_t now_ns) const;
   void AnswerAnew(uint64_t now_ns);
   void TellStanding(const Communicator& communicator, const OperationKey& key, uint64_t now_ns);
 
@@ -156,6 +153,7 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
   std::vector<VerdictObserver*> observers_;
   uint64_t next_ns_ = 0;
   std::map<WaitKey, Progress> progress_;
+  bool by_ranks_ = false;  ///< At the last look ranks waited in what they carry out themselves.
   std::vector<ProcessWatch::Wanted> wanted_;  // for the next call of LookAtProcesses
   std::map<WaitKey, SharedWait> shared_;
   std::map<WaitKey, ToldHome> told_home_;

@@ -33,6 +33,9 @@ constexpr size_t kMostAsked = 64;
 constexpr uint64_t kPeriodsKept = 4;
 /// Periods after which a host forgets a verdict that the home has not repeated.
 constexpr uint64_t kPeriodsTold = 10;
+/// Factor of the silence after which a daemon is unreachable that does not answer while bytes of it
+/// arrive. A slow link holds up an answer by as much as its queues hold: several seconds.
+constexpr uint64_t kTimesSilentWhileHeard = 4;
 
 constexpr uint64_t kMillisecond = 1'000'000;
 
@@ -93,6 +96,18 @@ void Diagnosis::Send(const Communicator& communicator, transport::PeerId peer,
   static_cast<void>(services_.cluster->SendFor(communicator.tenant().identity, peer, message));
 }
 
+// Returns whether a host that has not answered since `unanswered_ns` (0: it has) is unreachable.
+// The answers stand behind data in the queues of a slow network: data that comes shows that the
+// daemon is there.
+bool Diagnosis::IsSilent(const std::optional<transport::PeerId>& peer, uint64_t unanswered_ns,
+                         uint64_t now_ns) const {
+  const uint64_t waited_ns = unanswered_ns == 0 ? 0 : AgeAt(unanswered_ns, now_ns);
+  if (waited_ns < services_.silent_ns) return false;
+  if (!peer.has_value() || waited_ns >= kTimesSilentWhileHeard * services_.silent_ns) return true;
+  const uint64_t heard_ns = services_.cluster->transport().HeardNs(*peer);
+  return AgeAt(heard_ns, now_ns) >= services_.silent_ns;
+}
+
 // ---------------------------------------------------------------------------------------------
 // At all hosts
 
@@ -111,9 +126,8 @@ void Diagnosis::ShareWaits(uint64_t now_ns, Gathered* gathered) {
     const Communicator* const communicator = services_.communicators->FindById(fact.communicator);
     if (communicator == nullptr || communicator->other_hosts() == nullptr) continue;
     if (IsHome(*communicator)) {
-      Heard& own = shared_[{fact.communicator, fact.key}].by_host[RosterOf(*communicator).self];
-      own.standing = StandingOf(*communicator, fact, index, now_ns);
-      own.heard_ns = now_ns;
+      shared_[{fact.communicator, fact.key}].Note(
+          RosterOf(*communicator).self, StandingOf(*communicator, fact, index, now_ns), now_ns);
     } else {
       TellHome(*communicator, index, now_ns, &fact);
     }
@@ -140,8 +154,7 @@ void Diagnosis::TellHome(const Communicator& communicator, const WaitIndex& wait
     if (told.unanswered_ns == 0) told.unanswered_ns = now_ns;
     Send(communicator, RosterOf(communicator).home, StandingOf(communicator, *fact, waits, now_ns));
   }
-  const bool silent = told.unanswered_ns != 0 && now_ns >= told.unanswered_ns + services_.silent_ns;
-  if (!silent) return;
+  if (!IsSilent(RosterOf(communicator).home, told.unanswered_ns, now_ns)) return;
   const Roster& roster = RosterOf(communicator);
   const int home = roster.HostOf(roster.home);
   std::vector<int> ranks;
@@ -219,30 +232,17 @@ void Diagnosis::JudgeShared(uint64_t now_ns, Gathered* gathered) {
 bool Diagnosis::AskHosts(const Communicator& communicator, const OperationKey& key,
                          SharedWait* shared, uint64_t now_ns, const WaitIndex& waits) {
   const Roster& roster = RosterOf(communicator);
-  const uint64_t kept_ns = kPeriodsKept * period_ns_;
-  const bool any_waits =
-      std::any_of(shared->by_host.begin(), shared->by_host.end(), [&](const auto& entry) {
-        const Heard& heard = entry.second;
-        const uint64_t fresh_ns = entry.first == roster.self ? 0 : kept_ns;
-        return heard.standing.has_value() && heard.standing->waits &&
-               now_ns <= heard.heard_ns + fresh_ns;
-      });
-  if (!any_waits) return false;
+  if (!shared->AnyWaits(roster.self, now_ns, kPeriodsKept * period_ns_)) return false;
   for (int host = 0; host < roster.hosts(); ++host) {
     if (key.pair && PairRankAt(communicator, key, host) < 0) continue;
-    Heard& heard = shared->by_host[host];
     if (host == roster.self) {
-      if (heard.heard_ns == now_ns) continue;
-      heard.standing = AbsentHere(communicator, key, waits, now_ns);
-      heard.heard_ns = now_ns;
+      if (shared->HasSpokenAt(host, now_ns)) continue;
+      shared->Note(host, AbsentHere(communicator, key, waits, now_ns), now_ns);
       continue;
     }
     const auto& peer = roster.peers[static_cast<size_t>(host)];
-    const bool fresh = heard.heard_ns != 0 && now_ns < heard.heard_ns + period_ns_;
-    const bool asked = heard.asked_ns != 0 && now_ns < heard.asked_ns + period_ns_;
-    if (fresh || asked || !peer.has_value()) continue;
-    heard.asked_ns = now_ns;
-    if (heard.unanswered_ns == 0) heard.unanswered_ns = now_ns;
+    if (!shared->IsToBeAsked(host, now_ns, period_ns_) || !peer.has_value()) continue;
+    shared->NoteAsked(host, now_ns);
     Send(communicator, *peer, AskStandingMessage{roster.key, key});
   }
   return true;
@@ -263,55 +263,17 @@ WaitFact Diagnosis::CombinedFact(const Communicator& communicator, const Operati
     fact.still_since_ns = own.still_since_ns;
     fact.begun = own.begun;
   }
-  const auto add = [&](AwaitedFact rank) {
-    const auto known = std::find_if(fact.awaited.begin(), fact.awaited.end(),
-                                    [&](const AwaitedFact& one) { return one.rank == rank.rank; });
-    if (known == fact.awaited.end()) {
-      if (fact.awaited.size() < kMostStandings) fact.awaited.push_back(std::move(rank));
-    } else if (known->does.doing == Doing::kUnknown && known->behind.empty()) {
-      rank.awaited = std::max(rank.awaited, known->awaited);
-      *known = std::move(rank);
-    }
-  };
+  const std::vector<int> silent = shared.AddTo(
+      communicator.ranks(),
+      [&](int host, uint64_t unanswered_ns) {
+        const auto& peer = RosterOf(communicator).peers[static_cast<size_t>(host)];
+        return IsSilent(peer, unanswered_ns, now_ns);
+      },
+      &fact);
   std::vector<int> unreachable;
-  for (const auto& [host, heard] : shared.by_host) {
-    const bool silent =
-        heard.unanswered_ns != 0 && now_ns >= heard.unanswered_ns + services_.silent_ns;
-    if (silent) {
-      communicator.host_group()->AddRanksOf(host, kMostStandings, &unreachable);
-      continue;
-    }
-    if (!heard.standing.has_value()) {
-      fact.all_posted = false;
-      continue;
-    }
-    const StandingMessage& standing = *heard.standing;
-    if (!standing.name.empty() && (standing.waits || fact.operation.empty())) {
-      fact.operation = standing.name;
-    }
-    if (standing.waits) {
-      const uint64_t waited_ns = standing.waited_ms * kMillisecond;
-      fact.since_ns = std::min(fact.since_ns, heard.heard_ns - std::min(heard.heard_ns, waited_ns));
-    }
-    fact.late_after_ns = std::max(fact.late_after_ns, standing.late_after_ms * kMillisecond);
-    fact.usual_ns = std::max(fact.usual_ns, standing.usual_ms * kMillisecond);
-    fact.all_posted = fact.all_posted && (key.pair || standing.under_way);
-    for (const int sender : standing.senders) {
-      if (fact.senders.size() < kMostStandings) fact.senders.push_back(sender);
-    }
-    for (const RankStanding& rank : standing.ranks) {
-      if (rank.rank >= communicator.ranks()) continue;
-      // Its own host has followed it: `behind`.
-      AwaitedFact awaited{.rank = rank.rank,
-                          .awaited = rank.awaited,
-                          .does = {rank.doing, 0, rank.doing != Doing::kUnknown},
-                          .behind = rank.behind};
-      add(std::move(awaited));
-    }
+  for (const int host : silent) {
+    communicator.host_group()->AddRanksOf(host, kMostStandings, &unreachable);
   }
-  std::sort(fact.senders.begin(), fact.senders.end());
-  fact.senders.erase(std::unique(fact.senders.begin(), fact.senders.end()), fact.senders.end());
-  if (fact.still_since_ns == 0) fact.still_since_ns = fact.since_ns;
   // The ranks of a daemon that does not answer may be what the others are said to wait for.
   for (const int rank : unreachable) {
     if (key.pair && rank != key.from && rank != key.to) continue;
@@ -434,10 +396,7 @@ void Diagnosis::OnStanding(const Communicator& communicator, int host,
     const auto kept = std::distance(shared_.lower_bound(first), shared_.lower_bound(end));
     if (!standing.waits || kept >= kMostShared) return;
   }
-  Heard& heard = shared_[key].by_host[host];
-  heard.standing = standing;
-  heard.heard_ns = now_ns;
-  heard.unanswered_ns = 0;
+  shared_[key].Note(host, standing, now_ns);
   HoldWhileNeeded();
   const Verdict* const verdict = judge_.Of(communicator.id());
   HangMessage answer{.about = standing.about, .operation = standing.operation};

@@ -58,9 +58,20 @@ std::vector<int> RanksOf(const std::vector<HangRoot>& roots, const std::string& 
   return ranks;
 }
 
-bool IsElsewhere(const Verdict& verdict) {
-  return std::any_of(verdict.roots.begin(), verdict.roots.end(),
-                     [&](const HangRoot& root) { return root.communicator != verdict.label; });
+// Returns the ranks that the operation waits for and that are no roots themselves: they wait for
+// the roots, in another operation. Where there are more roots than a verdict lists, that is not
+// told of those in the same communicator.
+std::vector<int> RanksBehind(const Verdict& verdict) {
+  const bool elsewhere =
+      std::any_of(verdict.roots.begin(), verdict.roots.end(),
+                  [&](const HangRoot& root) { return root.communicator != verdict.label; });
+  if (!elsewhere && verdict.roots.size() >= kMostRoots) return {};
+  const std::vector<int> roots = RanksOf(verdict.roots, verdict.label);
+  std::vector<int> behind;
+  for (const int rank : verdict.waits_for) {
+    if (!std::binary_search(roots.begin(), roots.end(), rank)) behind.push_back(rank);
+  }
+  return behind;
 }
 
 std::string ReasonOfClass(HangClass hang, Doing doing, bool one) {
@@ -73,6 +84,9 @@ std::string ReasonOfClass(HangClass hang, Doing doing, bool one) {
     case HangClass::kNotFilled:
       if (doing == Doing::kUnknown || doing == Doing::kRunning) {
         return fmt::format("{} does not get on with copying it", which);
+      }
+      if (doing == Doing::kSleeping) {
+        return fmt::format("{} sleeps while it copies it: a debugger or py-spy shows where", which);
       }
       return fmt::format("{} {}", which, DoesAndWayOut(doing));
     case HangClass::kDaemonUnreachable:
@@ -118,7 +132,8 @@ std::string WayOutOf(const Verdict& verdict) {
 std::string ReasonOf(const Verdict& verdict) {
   if (verdict.roots.empty()) return "";
   const HangRoot& first = verdict.roots.front();
-  if (!IsElsewhere(verdict)) {
+  const std::vector<int> behind = RanksBehind(verdict);
+  if (behind.empty()) {
     return ReasonOfClass(first.hang, first.doing, verdict.roots.size() == 1);
   }
   // The roots of one communicator; all of them are listed in the verdict.
@@ -127,17 +142,17 @@ std::string ReasonOf(const Verdict& verdict) {
                                 ? ""
                                 : fmt::format(" in communicator '{}'", first.communicator);
   const std::string reason = ReasonOfClass(first.hang, first.doing, ranks.size() == 1);
-  return fmt::format(
-      "{} for {}{}{}",
-      fmt::format("which {} waiting{}", verdict.waits_for.size() > 1 ? "are" : "is", there),
-      RankList(ranks), reason.empty() ? "" : ", ", reason);
+  return fmt::format("{} for {}{}{}",
+                     fmt::format("which {} waiting{}", behind.size() > 1 ? "are" : "is", there),
+                     RankList(ranks), reason.empty() ? "" : ", ", reason);
 }
 
 std::string SentenceOf(const Verdict& verdict, uint64_t now_ns) {
   const double seconds = static_cast<double>(now_ns - std::min(now_ns, verdict.since_ns)) * 1e-9;
   const std::string reason = ReasonOf(verdict);
   const std::string after = reason.empty() ? "" : ", " + reason;
-  const std::vector<int> ranks = AwaitedRanks(verdict);
+  const std::vector<int> behind = RanksBehind(verdict);
+  const std::vector<int> ranks = behind.empty() ? AwaitedRanks(verdict) : behind;
   switch (verdict.hang) {
     case HangClass::kNone: return "";
     case HangClass::kMismatch: return verdict.asked;
@@ -146,12 +161,11 @@ std::string SentenceOf(const Verdict& verdict, uint64_t now_ns) {
       return fmt::format("{} has been under way for {:.1f} s, far longer than usual{}{}",
                          verdict.operation, seconds, verdict.stage.empty() ? "" : ": ",
                          verdict.stage);
-    case HangClass::kNotFilled:
-      return fmt::format("{} has waited {:.1f} s for the data of {}{}", verdict.operation, seconds,
-                         RankList(ranks), after);
     default:
-      return fmt::format("{} has waited {:.1f} s for {}{}", verdict.operation, seconds,
-                         RankList(ranks), after);
+      return fmt::format(
+          "{} has waited {:.1f} s for {}{}{}", verdict.operation, seconds,
+          verdict.hang == HangClass::kNotFilled && behind.empty() ? "the data of " : "",
+          RankList(ranks), after);
   }
 }
 

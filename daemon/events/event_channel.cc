@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "src/base/clean_text.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
@@ -13,6 +15,8 @@ namespace {
 /// Events that a subscriber is sent at a time while it catches up. It bounds how much text is made
 /// that the subscriber may not take.
 constexpr size_t kEventsOfCatchingUp = 64;
+/// Longest part of a job's words that an error repeats, in bytes.
+constexpr size_t kMostShownWordsBytes = 64;
 
 }  // namespace
 
@@ -65,8 +69,33 @@ EventChannel::Start EventChannel::StartFromNow(const std::string& job) const {
   return {log_->last_place(), 0, job.empty() ? 0 : log_->LastSequence(job)};
 }
 
-Result<EventChannel::Start> EventChannel::StartOf(const EventOrder& order) {
-  const std::string& job = order.filter.job;
+// A job's name comes before the beginning of another one's id.
+Result<EventFilter> EventChannel::FilterOf(const EventOrder& order) {
+  EventFilter filter = order.filter;
+  const JobWords& words = order.job;
+  if (!filter.job.empty() || words.text.empty()) return filter;
+  if (!words.id_of_name.empty() && log_->LastSequence(words.id_of_name) > 0) {
+    filter.job = words.id_of_name;
+    return filter;
+  }
+  HZ_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, log_->JobsBeginning(words.text, 2));
+  if (jobs.size() == 1) {
+    filter.job = jobs.front();
+    return filter;
+  }
+  const std::string shown = CleanText(words.text, kMostShownWordsBytes);
+  if (jobs.empty()) {
+    return InvalidArgument(
+        "no event is kept here of a job of yours with the name '{0}', or whose id begins with "
+        "'{0}'; GET /v1/jobs lists the jobs that are here",
+        shown);
+  }
+  return InvalidArgument("the ids of several jobs begin with '{}'; say more of it", shown);
+}
+
+Result<EventChannel::Start> EventChannel::StartOf(const EventOrder& order,
+                                                  const EventFilter& filter) {
+  const std::string& job = filter.job;
   if (!order.after.has_value()) {
     return order.from_the_start ? Start{} : StartFromNow(job);
   }
@@ -96,10 +125,10 @@ Result<EventChannel::Start> EventChannel::StartAt(uint64_t place, const std::str
 
 Status EventChannel::Subscribe(uint64_t number, const EventOrder& order,
                                const std::function<EventSink()>& open) {
-  HZ_ASSIGN_OR_RETURN(const Start start, StartOf(order));
+  HZ_ASSIGN_OR_RETURN(const EventFilter filter, FilterOf(order));
+  HZ_ASSIGN_OR_RETURN(const Start start, StartOf(order, filter));
   Subscriber& subscriber =
-      subscribers_
-          .insert_or_assign(number, Subscriber{order.filter, open(), start.place, start.sequence})
+      subscribers_.insert_or_assign(number, Subscriber{filter, open(), start.place, start.sequence})
           .first->second;
   // A stream that has just begun takes these. A reader that is cut off before the first event goes
   // on from here.
@@ -163,13 +192,14 @@ bool EventChannel::TellMissed(Subscriber& subscriber, uint64_t missed, const Rea
 }
 
 Result<EventChannel::Page> EventChannel::Read(const EventOrder& order, size_t most) {
-  HZ_ASSIGN_OR_RETURN(Start start, StartOf(order));
+  HZ_ASSIGN_OR_RETURN(const EventFilter filter, FilterOf(order));
+  HZ_ASSIGN_OR_RETURN(Start start, StartOf(order, filter));
   Page read{.events = "[", .next = "", .missed = start.missed, .more = true};
   // A reading of the log may look at many events and list none. The log's size bounds the readings.
   while (read.more && read.next.empty()) {
     HZ_ASSIGN_OR_RETURN(const LogPage page,
-                        log_->After({start.place, start.sequence}, order.filter, most));
-    read.missed += page.MissedBy(order.filter);
+                        log_->After({start.place, start.sequence}, filter, most));
+    read.missed += page.MissedBy(filter);
     for (const LoggedEvent& logged : page.events) {
       if (read.events.size() > 1) read.events += ',';
       read.events += ToCloudEvent(logged.event);

@@ -18,9 +18,17 @@ namespace harmonaize::daemon {
 /// cannot take it now, or has gone.
 using EventSink = std::function<bool(std::string text)>;
 
+/// A job that a subscriber means, and whose id it does not give.
+struct JobWords {
+  std::string text = {};  ///< The beginning of the job's id, or its name; "": no job is meant.
+  std::string id_of_name = {};  ///< The id that a job of this name has.
+};
+
 /// What a subscriber asks for.
 struct EventOrder {
   EventFilter filter = {};
+  /// Where the filter has no job: which one it is to have, among those that the channel knows.
+  JobWords job = {};
   /// The last event that it has read; nullopt: none.
   std::optional<EventCursor> after = std::nullopt;
   /// Without `after`: whether it wants to hear what is kept, too, or only what comes from now on.
@@ -41,7 +49,7 @@ class EventChannel {
 
   /// Adds a subscriber with the sink that `open` returns, and sends it as much as it can take of
   /// what it has missed. Errors: kInvalidArgument for an event after which this channel cannot go
-  /// on; `open` is not called then.
+  /// on, and for words that stand for no job or for several; `open` is not called then.
   Status Subscribe(uint64_t number, const EventOrder& order,
                    const std::function<EventSink()>& open);
   /// Goes on with a subscriber that could take no more.
@@ -57,6 +65,7 @@ class EventChannel {
     uint64_t missed = 0;
     bool more = false;
   };
+  /// Errors: those of Subscribe, and kSystemError if the log cannot be read now.
   Result<Page> Read(const EventOrder& order, size_t most);
 
  private:
@@ -77,8 +86,9 @@ class EventChannel {
     uint64_t sequence = 0;
   };
 
+  Result<EventFilter> FilterOf(const EventOrder& order);
   Start StartFromNow(const std::string& job) const;
-  Result<Start> StartOf(const EventOrder& order);
+  Result<Start> StartOf(const EventOrder& order, const EventFilter& filter);
   Result<Start> StartAt(uint64_t place, const std::string& job) const;
   void CatchUp(Subscriber& subscriber);
   static bool TellMissed(Subscriber& subscriber, uint64_t missed, const ReaderPlace& up_to);

@@ -40,6 +40,8 @@ class StoredEventLog : public EventLog {
   Result<LogPage> AfterNumber(const EventNumber& number) override;
   Result<uint64_t> SequenceAt(const std::string& job, uint64_t place) override;
   Result<LoggedEvent> Find(const EventId& id) override;
+  Result<std::vector<std::string>> JobsBeginning(const std::string& beginning,
+                                                 size_t most) override;
   uint64_t last_place() const override { return last_place_; }
   uint64_t LastSequence(const std::string& job) override;
 
@@ -335,6 +337,18 @@ uint64_t StoredEventLog::UnwrittenSequence(const std::string& job) const {
 uint64_t StoredEventLog::LastSequence(const std::string& job) {
   const Result<uint64_t> known = KnownSequence(job);
   return known.ok() ? *known : UnwrittenSequence(job);
+}
+
+Result<std::vector<std::string>> StoredEventLog::JobsBeginning(const std::string& beginning,
+                                                               size_t most) {
+  if (!IsOpen()) return CannotRead();
+  LogStore::FoundJobs found = store_->JobsBeginning(beginning, most);
+  if (found.fault == LogFault::kDamaged && ReplaceDamaged()) {
+    found = store_->JobsBeginning(beginning, most);
+  }
+  if (found.fault == LogFault::kNone) return std::move(found.jobs);
+  if (store_ != nullptr) problem_ = store_->problem();
+  return CannotRead();
 }
 
 Result<LogPage> StoredEventLog::AfterNumber(const EventNumber& id) {

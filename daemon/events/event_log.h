@@ -119,6 +119,10 @@ class EventLog {
   /// Returns a kept event with its place. Errors: kInvalidArgument for an id of which the log has
   /// never heard, or that is kept no more; kSystemError if it cannot be read now.
   virtual Result<LoggedEvent> Find(const EventId& id) = 0;
+  /// Returns up to `most` ids of jobs that begin so, of the jobs with kept events, and of those
+  /// whose last number the log remembers. Errors: kSystemError if it cannot be read now.
+  virtual Result<std::vector<std::string>> JobsBeginning(const std::string& beginning,
+                                                         size_t most) = 0;
   /// The place of the last event; 0: there has been none.
   virtual uint64_t last_place() const = 0;
   /// Number of the last event of a job that was appended, kept or not, as far as that can be read

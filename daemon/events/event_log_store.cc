@@ -93,6 +93,11 @@ constexpr const char* kSequenceAt =
     "ORDER "
     "BY sequence DESC LIMIT 1";
 
+constexpr const char* kJobsBeginning =
+    "SELECT name FROM jobs WHERE name>=?1 AND name<?2 ORDER BY name LIMIT ?3";
+/// Comes after all characters that ids of jobs have (IsJobId).
+constexpr char kAfterIds = '\x7f';
+
 /// Checksum of a row. SQLite has none, and a disk's error in a text would otherwise go unnoticed.
 class RowChecksum {
  public:
@@ -156,6 +161,7 @@ LogStore::LogStore(std::unique_ptr<LogDatabase> database, int64_t most_pages)
       place_before_(*database_, kPlaceBefore),
       next_sequence_(*database_, kNextSequence),
       sequence_at_(*database_, kSequenceAt),
+      jobs_beginning_(*database_, kJobsBeginning),
       page_count_(*database_, "PRAGMA page_count"),
       free_pages_(*database_, "PRAGMA freelist_count") {}
 
@@ -538,6 +544,21 @@ LogStore::Found LogStore::PlaceBefore(const EventNumber& number) {
 
 LogStore::Found LogStore::SequenceAt(const std::string& job, uint64_t place) {
   return FindNumber(sequence_at_.Bind(std::string_view(job), static_cast<int64_t>(place)));
+}
+
+LogStore::FoundJobs LogStore::JobsBeginning(const std::string& beginning, size_t most) {
+  const std::string end = beginning + kAfterIds;
+  jobs_beginning_.Bind(std::string_view(beginning), std::string_view(end),
+                       static_cast<int64_t>(most));
+  FoundJobs found{.fault = jobs_beginning_.Step()};
+  while (found.fault == LogFault::kNone && jobs_beginning_.has_row() && found.jobs.size() < most) {
+    // What is no job's id comes from damage; no event can have it.
+    std::string job(jobs_beginning_.Text(0));
+    if (IsJobId(job)) found.jobs.push_back(std::move(job));
+    found.fault = jobs_beginning_.Step();
+  }
+  jobs_beginning_.Reset();
+  return found;
 }
 
 LogStore::Found LogStore::NextSequence(const EventNumber& number) {

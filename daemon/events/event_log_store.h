@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/events/event_log_database.h"
 #include "src/events/event.h"
@@ -89,6 +90,12 @@ class LogStore {
   Found PlaceBefore(const EventNumber& number);
   /// Finds the number of the first kept event of the job after this one.
   Found NextSequence(const EventNumber& number);
+  struct FoundJobs {
+    LogFault fault = LogFault::kNone;
+    std::vector<std::string> jobs = {};
+  };
+  /// Finds up to `most` of the jobs that the log knows whose ids begin so.
+  FoundJobs JobsBeginning(const std::string& beginning, size_t most);
   /// Finds the number of the last kept event of the job up to a place.
   Found SequenceAt(const std::string& job, uint64_t place);
 
@@ -155,6 +162,7 @@ class LogStore {
   LogStatement place_before_;
   LogStatement next_sequence_;
   LogStatement sequence_at_;
+  LogStatement jobs_beginning_;
   LogStatement page_count_;
   LogStatement free_pages_;
 };

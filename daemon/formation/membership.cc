@@ -5,6 +5,7 @@
 
 #include "daemon/formation/rank_limits.h"
 #include "daemon/multihost/host_group.h"
+#include "src/base/saturating.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -26,6 +27,19 @@ HostServices WithObserver(HostServices hosts, RemoteRankObserver* ranks) {
 std::string WithoutProcess(const std::string& why) {
   const size_t end = why.starts_with("(process ") ? why.find(") ") : std::string::npos;
   return end == std::string::npos ? why : why.substr(end + 2);
+}
+
+/// Returns what a communicator has done here that is about to go.
+EndedCommunicators WorkOf(const Communicator& communicator) {
+  // A home without ranks of the communicator has carried out nothing.
+  if (!communicator.has_ranks_here()) return {};
+  const InlineSegment* const segment = communicator.inline_segment();
+  const uint64_t inline_operations = segment == nullptr ? 0 : segment->claimed_operations();
+  const uint64_t inline_bytes = segment == nullptr ? 0 : segment->claimed_bytes();
+  return {.count = 1,
+          .operations = AddUpTo(communicator.operations(), inline_operations),
+          .bytes = AddUpTo(communicator.bytes(), inline_bytes),
+          .ranks = communicator.ranks()};
 }
 
 }  // namespace
@@ -261,8 +275,9 @@ bool Membership::MayEndLater(Communicator& communicator) {
   ids_.EraseOfParent(id);
   communicator.plans().Drop();
   Job* const job = communicator.job();
+  const EndedCommunicators ended = WorkOf(communicator);
   communicators_.Erase(id);
-  jobs_.Remove(job);
+  jobs_.Remove(job, ended);
   return false;
 }
 

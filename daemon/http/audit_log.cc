@@ -40,6 +40,11 @@ std::string LineOf(const Json& line) {
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string ShortPath(const std::string& path) {
+  if (path.size() <= kMostAuditPathBytes) return path;
+  return path.substr(0, kMostAuditPathBytes) + "...";
+}
+
 }  // namespace
 
 AuditLog::AuditLog(std::string folder, AuditLimits limits)
@@ -84,37 +89,80 @@ void AuditLog::Flush() {
   changed_.wait(lock, [this] { return waiting_.empty() && !writing_; });
 }
 
+void AuditLog::CountRefusal(const std::string& who) {
+  {
+    const std::lock_guard lock(mutex_);
+    last_refused_ = who;
+    ++refusals_;
+  }
+  changed_.notify_all();
+}
+
 void AuditLog::Run() {
   pthread_setname_np(pthread_self(), "hz-audit");
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-    if (waiting_.empty()) return;
-    const std::deque<AuditEntry> entries = std::exchange(waiting_, {});
-    const uint64_t missing = std::exchange(missing_, 0);
+    AwaitWork(&lock);
+    if (waiting_.empty() && refusals_ == 0) return;
+    const Batch batch = TakeBatch();
     writing_ = true;
     lock.unlock();
-    const Status written = Caught([&] { return WriteLines(entries, missing); });
+    const Status written = Caught([&] { return WriteLines(batch); });
     Tell(written);
     lock.lock();
-    if (!written.ok()) missing_ += missing + entries.size();
+    if (!written.ok()) {
+      missing_ += batch.missing + batch.entries.size();
+      refusals_ += batch.refusals;
+    }
     writing_ = false;
     changed_.notify_all();
+    if (stopping_ && !written.ok()) return;
   }
 }
 
-Status AuditLog::WriteLines(const std::deque<AuditEntry>& entries, uint64_t missing) {
+void AuditLog::AwaitWork(std::unique_lock<std::mutex>* lock) {
+  while (!stopping_ && waiting_.empty() && !RefusalsAreDue()) {
+    if (refusals_ == 0) {
+      changed_.wait(*lock);
+    } else {
+      changed_.wait_until(*lock, refusals_due_);
+    }
+  }
+}
+
+bool AuditLog::RefusalsAreDue() const {
+  if (refusals_ == 0) return false;
+  return stopping_ || std::chrono::steady_clock::now() >= refusals_due_;
+}
+
+AuditLog::Batch AuditLog::TakeBatch() {
+  Batch batch;
+  batch.entries = std::exchange(waiting_, {});
+  batch.missing = std::exchange(missing_, 0);
+  if (!RefusalsAreDue()) return batch;
+  batch.refusals = std::exchange(refusals_, 0);
+  batch.last_refused = last_refused_;
+  refusals_due_ = std::chrono::steady_clock::now() + limits_.refusals_every;
+  return batch;
+}
+
+Status AuditLog::WriteLines(const Batch& batch) {
   if (!file_.valid()) HZ_RETURN_IF_ERROR(OpenFile());
   std::string text;
-  if (missing > 0) {
-    text += LineOf({{"time", TimeText(UnixSeconds())}, {"missing", missing}});
+  if (batch.missing > 0) {
+    text += LineOf({{"time", TimeText(UnixSeconds())}, {"missing", batch.missing}});
   }
-  for (const AuditEntry& entry : entries) {
+  for (const AuditEntry& entry : batch.entries) {
     text += LineOf({{"time", TimeText(entry.unix_seconds)},
                     {"who", entry.who},
                     {"method", entry.method},
-                    {"path", entry.path},
+                    {"path", ShortPath(entry.path)},
                     {"status", entry.status}});
+  }
+  if (batch.refusals > 0) {
+    text += LineOf({{"time", TimeText(UnixSeconds())},
+                    {"refused", batch.refusals},
+                    {"last_refused", batch.last_refused}});
   }
   HZ_RETURN_IF_ERROR(WriteWhole(file_.get(), text, path_));
   if (fdatasync(file_.get()) != 0) return ErrnoError(errno, "cannot write " + path_);

@@ -273,10 +273,13 @@ void HttpConnection::HoldToken(const HttpToken& token) {
   token_until_ = Now() + std::chrono::seconds(std::clamp<int64_t>(left, 0, kMostTokenSeconds));
 }
 
-// No address, token or number begins like the keys of probes.
+// No address, token or number begins like the keys of probes. A constant answer costs no more than
+// its refusal would, and strangers' requests are all counted, because their tokens were looked up.
 std::optional<std::chrono::milliseconds> HttpConnection::TakeRate() {
+  const bool is_stranger = request_.caller.scope == HttpScope::kStranger;
+  if (!is_stranger && Reads(thread_->services().constant_paths)) return std::nullopt;
   const std::string apart = Reads(thread_->services().probe_paths) ? "probe " : "";
-  if (request_.caller.scope == HttpScope::kStranger) {
+  if (is_stranger) {
     return thread_->strangers().Take(apart + peer_.address, Now());
   }
   const std::string key =
@@ -322,11 +325,18 @@ void HttpConnection::Answer(HttpResponse response) {
   SendText(FormatResponse(response, form_));
 }
 
-// Counts every answer, and writes down what operators change.
+// Counts every answer, and writes down what operators change or try to. What was not looked at,
+// because its caller asks too often, changed nothing. Holders of operators' other tokens can change
+// nothing, so they get no lines by which they could push out those of others.
 void HttpConnection::Audit(int status) {
   CountersOfHttp().AddAnswer(status);
   AuditLog* const audit = thread_->services().audit.get();
-  if (audit == nullptr || !request_.caller.is_operator() || request_.method == "GET") return;
+  if (audit == nullptr || request_.method == "GET" || status == 429) return;
+  const HttpScope scope = request_.caller.scope;
+  if (scope == HttpScope::kOperatorReadOnly || scope == HttpScope::kMetrics) {
+    return audit->CountRefusal(request_.caller.name);
+  }
+  if (scope != HttpScope::kOperator) return;
   audit->Add({UnixSeconds(), request_.caller.name, request_.method, EncodeHttpPath(request_.path),
               status});
 }

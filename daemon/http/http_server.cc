@@ -42,6 +42,7 @@ HttpServer::HttpServer(HttpOptions options, std::shared_ptr<HttpHandler> handler
   services_->limits = options.limits;
   services_->open_paths = std::move(options.open_paths);
   services_->probe_paths = std::move(options.probe_paths);
+  services_->constant_paths = std::move(options.constant_paths);
   services_->exchange_path = std::move(options.exchange_path);
   services_->tokens = std::move(options.tokens);
   services_->audit = std::move(options.audit);

@@ -28,7 +28,10 @@ struct HttpOptions {
   std::vector<std::string> open_paths = {"/"};
   /// Paths at which machines ask how the daemon is. GET requests there are counted apart from the
   /// caller's others, within the same limits, so that a caller that asks much fails no probe.
-  std::vector<std::string> probe_paths = {"/healthz", "/readyz"};
+  std::vector<std::string> probe_paths = {"/readyz"};
+  /// Paths whose answer to GET is always the same few bytes. Their requests are not counted, except
+  /// those of strangers: connections are bounded, and each has one answer under way.
+  std::vector<std::string> constant_paths = {"/healthz"};
   /// Where a one-time token is exchanged for a session: POST, with the token as the bearer's.
   std::string exchange_path = "/v1/token/exchange";
   std::shared_ptr<TokenStore> tokens = nullptr;  ///< Needed for TCP.

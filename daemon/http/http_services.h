@@ -41,6 +41,9 @@ struct HttpLimits {
   size_t tcp_connections = 4096;     ///< TCP connections that have shown a token.
   size_t address_strangers = 32;     ///< TCP connections of one address that have not.
   size_t strangers = 256;            ///< TCP connections that have not.
+  /// Time in which a stranger cannot lose its place to another one. A caller sends its token with
+  /// its first bytes, so half a second is enough for a round trip around the world and for TLS.
+  Milliseconds stranger_stays{500};
 
   size_t tenant_threads = 1024;           ///< Threads for connections at Unix sockets.
   Milliseconds thread_lingers{5'000};     ///< From a thread's last connection to its end.
@@ -82,6 +85,8 @@ struct HttpServices {
   std::vector<std::string> open_paths;
   /// Paths whose GET requests are counted apart.
   std::vector<std::string> probe_paths;
+  /// Paths whose GET requests are not counted.
+  std::vector<std::string> constant_paths;
   /// The path at which a one-time token is exchanged for a session.
   std::string exchange_path;
   std::shared_ptr<TokenStore> tokens;  ///< nullptr: no token holds.

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <chrono>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -86,7 +87,12 @@ void HttpThread::Serve(FileDescriptor* socket, HttpPeer peer, ssl_ctx_st* tls) {
   }
   const uint64_t number = next_number_++;
   std::optional<uint64_t> leaves;
-  if (peer.where.is_tcp) leaves = guests_.Enter(number, peer.address);
+  if (peer.where.is_tcp) {
+    const TcpGuests::Entrance entrance =
+        guests_.Enter(number, peer.address, std::chrono::steady_clock::now());
+    if (!entrance.admitted) return;
+    leaves = entrance.leaves;
+  }
   auto connection =
       std::make_shared<HttpConnection>(this, number, std::move(*stream), std::move(peer));
   connections_[number] = connection;

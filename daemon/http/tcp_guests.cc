@@ -11,21 +11,30 @@
 
 namespace harmonaize::daemon {
 
-std::optional<uint64_t> TcpGuests::Enter(uint64_t guest, const std::string& address) {
-  std::optional<uint64_t> leaves;
-  const auto of_address = std::count_if(strangers_.begin(), strangers_.end(), [&](const auto& one) {
-    return one.second.address == address;
-  });
-  // The numbers grow, so the first is the oldest.
-  if (static_cast<size_t>(of_address) >= limits_.address_strangers) {
-    leaves = std::find_if(strangers_.begin(), strangers_.end(), [&](const auto& one) {
-               return one.second.address == address;
-             })->first;
-  } else if (strangers_.size() >= limits_.strangers && !strangers_.empty()) {
-    leaves = strangers_.begin()->first;
+TcpGuests::Entrance TcpGuests::Enter(uint64_t guest, const std::string& address, Time now) {
+  const std::optional<uint64_t> oldest = InTheWayOf(address);
+  if (oldest.has_value() && now - strangers_.at(*oldest).since < limits_.stranger_stays) {
+    return {.admitted = false};
   }
-  strangers_[guest] = {address, ""};
-  return leaves;
+  strangers_[guest] = {.address = address, .token = "", .since = now};
+  return {.admitted = true, .leaves = oldest};
+}
+
+// Returns the stranger whose place a newcomer needs. The numbers grow, so the first is the oldest.
+std::optional<uint64_t> TcpGuests::InTheWayOf(const std::string& address) const {
+  std::map<std::string, std::vector<uint64_t>> held;
+  for (const auto& [number, one] : strangers_) held[one.address].push_back(number);
+  const auto same = held.find(address);
+  if (same != held.end() && same->second.size() >= limits_.address_strangers) {
+    return same->second.front();
+  }
+  if (strangers_.size() < limits_.strangers || strangers_.empty()) return std::nullopt;
+  // Of all addresses the one with the most strangers gives up a place.
+  return std::max_element(held.begin(), held.end(),
+                          [](const auto& one, const auto& other) {
+                            return one.second.size() < other.second.size();
+                          })
+      ->second.front();
 }
 
 bool TcpGuests::HasRoom(const Guest& guest, const std::string& token) const {

@@ -1,6 +1,7 @@
 #include "daemon/http/tcp_listener.h"
 
 #include <errno.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -18,8 +19,9 @@ namespace {
 
 using transport::NetworkAddress;
 
-/// Most connections that are accepted before others are served.
-constexpr int kAcceptsAtOnce = 32;
+/// Most connections that are accepted before those that are there are served: few, so that a caller
+/// whose token has arrived shows it before a flood's next connections come in.
+constexpr int kAcceptsAtOnce = 4;
 
 /// Time, in milliseconds, until the next try where descriptors have run out: the connections that
 /// hold them end within seconds.
@@ -34,7 +36,10 @@ TcpListener::TcpListener(HttpThread* thread, std::vector<std::string> names,
       certificate_(std::move(certificate)),
       socket_(thread->context()),
       rest_(thread->context()),
-      look_(thread->context()) {}
+      look_(thread->context()) {
+  Result<LoopbackPeers> peers = LoopbackPeers::Open();
+  if (peers.ok()) peers_.emplace(std::move(*peers));
+}
 
 Result<std::shared_ptr<TcpListener>> TcpListener::Open(
     HttpThread* thread, FileDescriptor listening, std::vector<std::string> names,
@@ -97,11 +102,22 @@ bool TcpListener::AcceptOne() {
     peer.where = {true, certificate_ != nullptr, names_};
     peer.where.names.push_back(transport::BoundAddress(fd.get()).HostText());
     const auto address = NetworkAddress::From(reinterpret_cast<const sockaddr*>(&remote));
-    peer.address = AddressKey(address.HostText());
+    peer.address = KeyOf(address, transport::BoundAddress(fd.get()));
     thread_->Serve(&fd, std::move(peer),
                    certificate_ == nullptr ? nullptr : certificate_->context());
   });
   return true;
+}
+
+// Users of this host share its addresses, and would send away each other.
+std::string TcpListener::KeyOf(const NetworkAddress& remote, const NetworkAddress& own) {
+  const std::string address = AddressKey(remote.HostText());
+  const bool is_of_this_host = remote.IsLoopback() || remote.SameHost(own);
+  if (!is_of_this_host || !peers_.has_value()) return address;
+  const std::optional<uid_t> user = peers_->UserOf(remote, own);
+  if (!user.has_value()) return "a socket that nobody holds";
+  const std::optional<uid_t> owner = subordinate_ids_.OwnerOf(*user);
+  return fmt::format("uid {}", owner.value_or(*user));
 }
 
 void TcpListener::LookAtCertificate() {

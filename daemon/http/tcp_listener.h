@@ -8,7 +8,9 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "daemon/http/loopback_peer.h"
 #include "daemon/http/tls_certificate.h"
+#include "daemon/identity/tenant_identity.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/status.h"
 #include "src/transport/address.h"
@@ -39,6 +41,8 @@ class TcpListener : public std::enable_shared_from_this<TcpListener> {
   void Await();
   void AcceptSome();
   bool AcceptOne();
+  // Returns what a caller is counted under.
+  std::string KeyOf(const transport::NetworkAddress& remote, const transport::NetworkAddress& own);
   void LookAtCertificate();
 
   HttpThread* const thread_;
@@ -46,6 +50,8 @@ class TcpListener : public std::enable_shared_from_this<TcpListener> {
   const std::unique_ptr<TlsCertificate> certificate_;
   transport::NetworkAddress address_;
   boost::asio::posix::stream_descriptor socket_;
+  std::optional<LoopbackPeers> peers_;  ///< nullopt: users of this host are not told apart.
+  SubordinateIds subordinate_ids_;
   boost::asio::steady_timer rest_;  // when descriptors have run out
   boost::asio::steady_timer look_;  // at the certificate
 };

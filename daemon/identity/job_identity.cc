@@ -50,12 +50,16 @@ std::optional<JobIdentity> ParseJob(std::string_view text) {
   return id;
 }
 
+JobIdentity JobOfName(std::string_view name, uint32_t tenant) {
+  return Derive("name", tenant, std::as_bytes(std::span(name)));
+}
+
 JobClaim ClaimIn(const HelloRequest& hello, uint32_t tenant) {
   JobClaim claim{.id = {}, .name = CleanFieldText(hello.job_name)};
   const bool known = static_cast<int>(hello.job_kind) < kJobKindCount;
   claim.kind = known ? hello.job_kind : JobKind::kUnknown;
   if (!claim.name.empty()) {
-    claim.id = Derive("name", tenant, std::as_bytes(std::span(claim.name)));
+    claim.id = JobOfName(claim.name, tenant);
   } else if (hello.job_group != 0) {
     claim.id = Derive("group", tenant, std::as_bytes(std::span(&hello.job_group, 1)));
   }

@@ -38,6 +38,10 @@ struct JobClaim {
 /// Returns the claim in a hello of a process. `tenant` is TenantIdentity::across_hosts.
 JobClaim ClaimIn(const HelloRequest& hello, uint32_t tenant);
 
+/// Returns the id of the job of this name, which has been cleaned (CleanFieldText). `tenant` is
+/// TenantIdentity::across_hosts.
+JobIdentity JobOfName(std::string_view name, uint32_t tenant);
+
 /// Returns the id of the job of a communicator that forms by a unique id, where the processes of
 /// its ranks claim no job.
 JobIdentity JobOfUniqueId(const UniqueId& id, uint32_t tenant);

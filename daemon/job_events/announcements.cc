@@ -13,6 +13,7 @@
 #include "daemon/tenant/tenant.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
+#include "src/base/wall_clock.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -27,11 +28,35 @@ bool LookAlike(const CloudNotice& a, const CloudNotice& b) {
          a.duration_seconds == b.duration_seconds && a.survives == b.survives;
 }
 
+/// Returns what a line of the log says of a notice's state, between its source and its id.
+const char* VerbOf(CloudNotice::State state, bool is_new) {
+  switch (state) {
+    case CloudNotice::State::kScheduled: return is_new ? "announces" : "changes";
+    case CloudNotice::State::kStarted: return "begins with";
+    case CloudNotice::State::kCompleted: return "is done with";
+    case CloudNotice::State::kWithdrawn: return "calls off";
+  }
+  return "announces";
+}
+
+/// Time, in seconds, by which an announced time may have passed: the clock of the operator's
+/// machine may be behind this host's, and "now" takes a moment to arrive.
+constexpr double kClocksDifferSeconds = 60;
+
 }  // namespace
 
-Announcements::Announcements(const Services& services) : services_(services) {
-  services_.book->SetListener([this](const ToldNotice&) { LookForAgreement(); });
+bool IsChosenId(std::string_view id) {
+  return !id.empty() && id.size() <= kMostNoticeIdBytes && !id.starts_with(kDrainPrefix) &&
+         id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
 }
+
+bool IsOverdue(const CloudNotice& notice) {
+  return notice.source == kOperatorSource && notice.state == CloudNotice::State::kScheduled &&
+         notice.not_before_seconds.has_value() &&
+         static_cast<double>(*notice.not_before_seconds) < UnixSeconds();
+}
+
+Announcements::Announcements(const Services& services) : services_(services) {}
 
 // ---------------------------------------------------------------------------------------------
 // Announcing
@@ -54,7 +79,8 @@ void Announcements::Restore() {
 Status Announcements::Take(const CloudNotice& notice) {
   const Key key{notice.source, notice.id};
   auto found = notices_.find(key);
-  if (found == notices_.end()) {
+  const bool is_new = found == notices_.end();
+  if (is_new) {
     if (HasEnded(notice.state)) {
       return InvalidUsage("nothing is announced under the id '{}', so it cannot end", notice.id);
     }
@@ -65,14 +91,14 @@ Status Announcements::Take(const CloudNotice& notice) {
     found = notices_.emplace(key, Entry{notice}).first;
   } else if (!LookAlike(found->second.notice, notice)) {
     found->second.told.clear();
-    found->second.agreement_told = false;
   }
   found->second.notice = notice;
   found->second.promise = services_.book->Note(notice);
   Keep(notice);
-  Log(LogLevel::kInfo, kLogInit, "{} announces {} for this host: {}", notice.source, notice.id,
-      notice.text);
-  for (const auto& [id, communicator] : services_.communicators->all()) TellJobOf(*communicator);
+  Log(LogLevel::kInfo, kLogInit, "{} {} {} for this host: {}", notice.source,
+      VerbOf(notice.state, is_new), notice.id, notice.text);
+  for (const auto& [id, communicator] : services_.communicators->all())
+    TellJobOf(*communicator, false);
   if (HasEnded(notice.state)) notices_.erase(found);
   return Status::Ok();
 }
@@ -85,32 +111,81 @@ void Announcements::Keep(const CloudNotice& notice) {
 }
 
 Result<CloudNotice> Announcements::Update(const NoticeUpdate& update) {
-  if (update.id.starts_with(kDrainPrefix)) {
-    return InvalidUsage("'{}' is a drain: `harmonaize drain` changes it", update.id);
-  }
-  CloudNotice notice;
-  const auto found = notices_.find(Key{kOperatorSource, update.id});
-  if (found != notices_.end()) {
-    notice = found->second.notice;
-  } else {
-    notice.source = kOperatorSource;
-    notice.id = update.id;
-    if (notice.id.empty()) {
-      notice.id = fmt::format("operator-{:08x}", static_cast<uint32_t>(RandomNumber()));
-    }
-  }
+  HZ_ASSIGN_OR_RETURN(const CloudNotice before, NoticeFor(update));
+  CloudNotice notice = before;
   notice.kind = update.kind.value_or(notice.kind);
-  const CloudNotice::State before = notice.state;
   notice.state = update.state.value_or(notice.state);
-  if (before == CloudNotice::State::kStarted && notice.state == CloudNotice::State::kScheduled) {
-    return InvalidUsage("'{}' has begun, and cannot be scheduled again", notice.id);
-  }
   if (update.not_before_seconds.has_value()) notice.not_before_seconds = update.not_before_seconds;
+  if (update.time_is_unknown) notice.not_before_seconds.reset();
   if (update.duration_seconds.has_value()) notice.duration_seconds = update.duration_seconds;
   notice.survives = update.survives.value_or(notice.survives);
   notice.text = update.text.value_or(notice.text);
+  HZ_RETURN_IF_ERROR(CheckChange(before, notice, update));
   HZ_RETURN_IF_ERROR(Take(notice));
   return notice;
+}
+
+Result<CloudNotice> Announcements::NoticeFor(const NoticeUpdate& update) const {
+  if (update.id.starts_with(kDrainPrefix)) {
+    return InvalidUsage("'{}' is a drain: `harmonaize drain` changes it", update.id);
+  }
+  const auto found = notices_.find(Key{kOperatorSource, update.id});
+  if (found != notices_.end()) return found->second.notice;
+  if (!update.id.empty()) {
+    return InvalidUsage(
+        "nothing is announced under the id '{}'; `harmonaize maintenance list` shows what is, and "
+        "a "
+        "new announcement's id is chosen by --new-id",
+        update.id);
+  }
+  CloudNotice notice;
+  notice.source = kOperatorSource;
+  notice.id = update.new_id;
+  if (notice.id.empty()) {
+    notice.id = fmt::format("operator-{:08x}", static_cast<uint32_t>(RandomNumber()));
+  }
+  if (notices_.contains(Key{kOperatorSource, notice.id})) {
+    return InvalidUsage("'{}' is announced already; --id changes it", notice.id);
+  }
+  return notice;
+}
+
+Status Announcements::CheckChange(const CloudNotice& before, const CloudNotice& after,
+                                  const NoticeUpdate& update) const {
+  if (before.state == CloudNotice::State::kStarted &&
+      after.state == CloudNotice::State::kScheduled) {
+    return InvalidUsage("'{}' has begun, and cannot be scheduled again", after.id);
+  }
+  if (before.state == CloudNotice::State::kScheduled &&
+      after.state == CloudNotice::State::kCompleted) {
+    return InvalidUsage(
+        "'{}' has never begun, so it cannot be over: `harmonaize maintenance cancel {}` calls it "
+        "off; if it did take place, start it first",
+        after.id, after.id);
+  }
+  const bool says_when = update.not_before_seconds.has_value();
+  if (says_when && after.state == CloudNotice::State::kScheduled &&
+      static_cast<double>(*after.not_before_seconds) + kClocksDifferSeconds < UnixSeconds()) {
+    return InvalidArgument("{} has passed, so nothing can be announced for then",
+                           MomentText(*after.not_before_seconds));
+  }
+  const bool begins =
+      before.state == CloudNotice::State::kScheduled && after.state == CloudNotice::State::kStarted;
+  return begins && !update.early ? CheckPromise(after) : Status::Ok();
+}
+
+Status Announcements::CheckPromise(const CloudNotice& notice) const {
+  const auto found = notices_.find(Key{notice.source, notice.id});
+  if (found == notices_.end()) return Status::Ok();
+  const Promise* const promise = services_.book->FindPromise(found->second.promise);
+  if (promise == nullptr || promise->promised_from_seconds <= UnixSeconds() + 1) {
+    return Status::Ok();
+  }
+  return InvalidUsage(
+      "it was promised that '{}' does not begin before {}; wait for that, or break the promise "
+      "with "
+      "--early",
+      notice.id, MomentText(static_cast<int64_t>(promise->promised_from_seconds)));
 }
 
 std::vector<Announcements::Active> Announcements::All() const {
@@ -123,7 +198,7 @@ std::vector<Announcements::Active> Announcements::All() const {
 // Telling
 
 void Announcements::OnFormed(const Communicator& communicator, int /*hosts*/) {
-  TellJobOf(communicator);
+  TellJobOf(communicator, true);
 }
 
 // A job that has no communicators any more may be forgotten. If it comes again it is told again.
@@ -132,9 +207,10 @@ void Announcements::OnEnded(const Communicator& communicator) {
   for (auto& [key, entry] : notices_) entry.told.erase(communicator.job());
 }
 
-void Announcements::TellJobOf(const Communicator& communicator) {
+void Announcements::TellJobOf(const Communicator& communicator, bool is_late) {
   if (!communicator.has_ranks_here()) return;
   for (auto& [key, entry] : notices_) {
+    if (is_late && IsOverdue(entry.notice)) continue;
     if (entry.told.insert(communicator.job()).second) Tell(entry, *communicator.job());
   }
 }
@@ -162,51 +238,6 @@ std::vector<int32_t> Announcements::RanksHereOf(const Job& job) const {
     if (!largest->IsRemote(rank) && !largest->HasLeft(rank)) ranks.push_back(rank);
   }
   return ranks;
-}
-
-// ---------------------------------------------------------------------------------------------
-// Agreement
-
-void Announcements::SetAgreementListener(std::string source,
-                                         std::function<void(const CloudNotice&)> listener) {
-  agreement_source_ = std::move(source);
-  on_agreement_ = std::move(listener);
-}
-
-void Announcements::LookForAgreement() {
-  if (!on_agreement_) return;
-  for (auto& [key, entry] : notices_) {
-    if (entry.agreement_told || !AllAgree(entry)) continue;
-    entry.agreement_told = true;
-    Log(LogLevel::kInfo, kLogInit, "all jobs here have acknowledged {} of {}", entry.notice.id,
-        entry.notice.source);
-    on_agreement_(entry.notice);
-  }
-}
-
-bool Announcements::AllAgree(const Entry& entry) const {
-  const CloudNotice& notice = entry.notice;
-  if (notice.source != agreement_source_ || notice.state != CloudNotice::State::kScheduled ||
-      notice.concerns_others) {
-    return false;
-  }
-  const std::vector<const ToldNotice*> told = services_.book->ToldOf(entry.promise);
-  const auto agrees = [&](const Job* job) {
-    return std::any_of(told.begin(), told.end(), [&](const ToldNotice* one) {
-      return one->job == job->id.text() && one->tenant.name == job->tenant->identity.name &&
-             one->acknowledged_seconds > 0 && one->asked_seconds == 0;
-    });
-  };
-  const std::set<const Job*> jobs = JobsHere();
-  return !jobs.empty() && std::all_of(jobs.begin(), jobs.end(), agrees);
-}
-
-std::set<const Job*> Announcements::JobsHere() const {
-  std::set<const Job*> jobs;
-  for (const auto& [id, communicator] : services_.communicators->all()) {
-    if (communicator->has_ranks_here()) jobs.insert(communicator->job());
-  }
-  return jobs;
 }
 
 }  // namespace harmonaize::daemon

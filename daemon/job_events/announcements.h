@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,7 +19,6 @@ namespace harmonaize::daemon {
 class CommunicatorRegistry;
 class PromiseBook;
 class RecordKeeper;
-struct ToldNotice;
 
 /// The source of what operators announce.
 inline constexpr char kOperatorSource[] = "operator";
@@ -28,19 +27,31 @@ inline constexpr char kDrainPrefix[] = "drain-";
 
 /// What an operator says of an announcement. What is left out stays as it was, or has its default.
 struct NoticeUpdate {
-  std::string id = {};  ///< "": a new announcement, whose id is drawn.
+  std::string id = {};      ///< Of an announcement that exists; "": a new one.
+  std::string new_id = {};  ///< The id that a new one gets; "": it is drawn.
   std::optional<CloudNotice::Kind> kind = {};
   std::optional<CloudNotice::State> state = {};
   std::optional<int64_t> not_before_seconds = {};  ///< Since 1970.
+  bool time_is_unknown = false;                    ///< Takes back not_before_seconds.
   std::optional<int64_t> duration_seconds = {};
   std::optional<bool> survives = {};
   std::optional<std::string> text = {};
+  /// Whether it may begin before the time that jobs were promised.
+  bool early = false;
 };
+
+/// Returns whether a text can be the id that an operator chooses: lower case letters, digits and
+/// "-", at most kMostNoticeIdBytes of them, and not the beginning of a drain's.
+bool IsChosenId(std::string_view id);
+
+/// Returns whether the time of something that operators announced has passed without anybody saying
+/// that it began. Clouds say themselves what has become of theirs.
+bool IsOverdue(const CloudNotice& notice);
 
 /// What is announced for this host, by clouds or by its operators, and which jobs have been told.
 /// All jobs that have ranks here hear of it, at all of their hosts; a job that comes later hears of
-/// it when it comes. What operators announce outlives the daemon; what clouds announce they say
-/// again to the next one. Thread: engine.
+/// it when it comes, unless it is overdue. What operators announce outlives the daemon; what clouds
+/// announce they say again to the next one. Thread: engine.
 class Announcements final : public CommunicatorObserver {
  public:
   /// All of these outlive this object.
@@ -59,14 +70,11 @@ class Announcements final : public CommunicatorObserver {
   /// Takes in what is new of a notice, and tells the jobs. Errors: kInvalidUsage if there are
   /// kMostNotices, or for news that end what has not begun.
   Status Take(const CloudNotice& notice);
-  /// Does so with what an operator says, and returns the whole notice. Errors: those of Take, and
-  /// kInvalidUsage for the notice of a drain.
+  /// Does so with what an operator says, and returns the whole notice. Errors: those of Take;
+  /// kInvalidUsage for an id that does not exist, or exists already, for the notice of a drain, for
+  /// what begins before its promised time and is not said to, and for what ends and never began;
+  /// kInvalidArgument for a time that has passed.
   Result<CloudNotice> Update(const NoticeUpdate& update);
-
-  /// Sets who hears, once for each notice, that all jobs with ranks here have acknowledged a notice
-  /// of this source that is still to come, and that none has asked for more time. Nobody hears of
-  /// a notice that concerns other hosts, whose jobs were not asked.
-  void SetAgreementListener(std::string source, std::function<void(const CloudNotice&)> listener);
 
   /// Something that holds now or is to come.
   struct Active {
@@ -85,23 +93,22 @@ class Announcements final : public CommunicatorObserver {
   struct Entry {
     CloudNotice notice;
     uint64_t promise = 0;
-    bool agreement_told = false;
     std::set<const Job*> told = {};  ///< Jobs on this host that know its present state.
   };
   using Key = std::pair<std::string, std::string>;  ///< Source and id.
 
+  Result<CloudNotice> NoticeFor(const NoticeUpdate& update) const;
+  Status CheckChange(const CloudNotice& before, const CloudNotice& after,
+                     const NoticeUpdate& update) const;
+  Status CheckPromise(const CloudNotice& notice) const;
   void Keep(const CloudNotice& notice);
-  void TellJobOf(const Communicator& communicator);
+  // `is_late`: the job has come after the announcement.
+  void TellJobOf(const Communicator& communicator, bool is_late);
   void Tell(const Entry& entry, Job& job);
   std::vector<int32_t> RanksHereOf(const Job& job) const;
-  void LookForAgreement();
-  bool AllAgree(const Entry& entry) const;
-  std::set<const Job*> JobsHere() const;
 
   const Services services_;
   std::map<Key, Entry> notices_;
-  std::string agreement_source_;
-  std::function<void(const CloudNotice&)> on_agreement_;
 };
 
 }  // namespace harmonaize::daemon

@@ -41,6 +41,7 @@ struct KeptDrain {
   std::string id;
   double since_seconds = 0;
   double stopped_seconds = 0;  ///< When the daemon ended to restart; 0: it has not.
+  uint64_t left = 0;           ///< Communicators that there were then, as far as is known.
 };
 
 std::optional<KeptDrain> DrainIn(const Record& record) {
@@ -53,6 +54,7 @@ std::optional<KeptDrain> DrainIn(const Record& record) {
   if (deadline > 0) kept.order.deadline_seconds = static_cast<int64_t>(deadline);
   kept.since_seconds = fields.Seconds("since");
   kept.stopped_seconds = fields.Seconds("stopped");
+  if (fields.Has("left")) kept.left = fields.Count("left");
   fields.Expect(kept.id.starts_with(kDrainPrefix));
   return fields.good() ? std::optional(std::move(kept)) : std::nullopt;
 }
@@ -101,10 +103,14 @@ bool Drain::IsOverdue() const {
 // ---------------------------------------------------------------------------------------------
 // Orders
 
-Status Drain::Begin(Order order) {
+Status Drain::Begin(const Change& change) {
   if (restarting_) return InvalidUsage("the daemon restarts already");
   HZ_RETURN_IF_ERROR(Watch());
-  const Order before = std::exchange(order_, std::move(order));
+  const Order before = order_;
+  if (change.deadline_seconds.has_value()) order_.deadline_seconds = change.deadline_seconds;
+  if (change.no_deadline) order_.deadline_seconds.reset();
+  order_.reason = change.reason.value_or(order_.reason);
+  order_.restart = change.restart.value_or(order_.restart);
   const bool is_new = id_.empty();
   if (is_new) {
     id_ = fmt::format("{}{:08x}", kDrainPrefix, static_cast<uint32_t>(RandomNumber()));
@@ -170,7 +176,8 @@ void Drain::Keep() const {
                        {"restart", order_.restart},
                        {"deadline", order_.deadline_seconds.value_or(0)},
                        {"since", since_seconds_},
-                       {"stopped", restarting_ ? UnixSeconds() : 0.0}};
+                       {"stopped", restarting_ ? UnixSeconds() : 0.0},
+                       {"left", services_.communicators->all().size()}};
   services_.keeper->Put(
       {kDrainRecord, kDrainKey, object.dump(-1, ' ', false, json::error_handler_t::replace)});
 }
@@ -197,7 +204,10 @@ void Drain::Look() {
   if (read(timer_.get(), &expirations, sizeof expirations) < 0) return;
   if (!order_.restart || restarting_ || state() != State::kDrained) return;
   restarting_ = true;
-  Log(LogLevel::kInfo, kLogInit, "the daemon is drained, and restarts");
+  const size_t left = services_.communicators->all().size();
+  Log(LogLevel::kInfo, kLogInit, "the daemon {}, and restarts",
+      left == 0 ? std::string("is drained")
+                : fmt::format("has waited until the deadline, with {} communicators left", left));
   if (IsEmpty()) services_.book->NoteNobodyLeft(kOperatorSource, id_);
   Announce(NoticeState::kStarted);
   Keep();
@@ -221,6 +231,7 @@ void Drain::Restore() {
     id_ = std::move(kept->id);
     since_seconds_ = kept->since_seconds;
     if (order_.restart) {
+      if (kept->stopped_seconds > 0) left_at_restart_ = kept->left;
       EndRestart(kept->stopped_seconds);
       continue;
     }

@@ -58,9 +58,16 @@ class Drain {
     std::string reason = {};                       ///< Clean, one line; "": none was given.
     bool restart = false;                          ///< Once drained.
   };
-  /// Begins to drain, or changes the drain under way to this order. Errors: kInvalidUsage if the
-  /// daemon restarts already, or cannot announce any more; kSystemError without a timer.
-  Status Begin(Order order);
+  /// What an operator says of a drain. What is left out stays as it is, or has Order's default.
+  struct Change {
+    std::optional<int64_t> deadline_seconds = {};
+    bool no_deadline = false;  ///< Takes back the deadline.
+    std::optional<std::string> reason = {};
+    std::optional<bool> restart = {};
+  };
+  /// Begins to drain, or changes the drain under way. Errors: kInvalidUsage if the daemon restarts
+  /// already, or cannot announce any more; kSystemError without a timer.
+  Status Begin(const Change& change);
   /// Takes communicators again. Without a drain nothing happens. Errors: kInvalidUsage if the
   /// daemon restarts already.
   Status Cancel();
@@ -69,6 +76,9 @@ class Drain {
   State state() const;
   const Order& order() const { return order_; }
   double since_seconds() const { return since_seconds_; }  ///< Since 1970; 0: it does not drain.
+  /// Number of communicators that the drain before this daemon left, which ended with its restart;
+  /// nullopt: this daemon did not start that way.
+  std::optional<uint64_t> left_at_restart() const { return left_at_restart_; }
 
  private:
   Status Watch();
@@ -89,6 +99,7 @@ class Drain {
   std::string id_;  ///< Of the announcement; "": it does not drain.
   double since_seconds_ = 0;
   bool restarting_ = false;
+  std::optional<uint64_t> left_at_restart_;
 };
 
 /// Returns "serving", "draining", "drained" or "restarting".

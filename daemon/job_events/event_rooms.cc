@@ -37,6 +37,11 @@ EventRooms::EventRooms(const Services& services)
                       .book = &promises_,
                       .keeper = records_.get()}),
       answers_({.book = &promises_, .jobs = services.jobs, .events = &events_}),
+      agreement_({.announcements = &announcements_,
+                  .communicators = services.communicators,
+                  .sessions = services.sessions,
+                  .book = &promises_,
+                  .loop = services.loop}),
       drain_({.announcements = &announcements_,
               .membership = services.membership,
               .communicators = services.communicators,
@@ -49,6 +54,7 @@ EventRooms::EventRooms(const Services& services)
   services.observers->Add(&events_);
   services.diagnosis->Add(&hangs_);
   services.observers->Add(&announcements_);
+  promises_.SetListener([this](const ToldNotice&) { agreement_.OnAnswer(); });
   // In this order: announcements refer to promises, and a drain to an announcement.
   promises_.Restore();
   announcements_.Restore();

@@ -8,6 +8,7 @@
 #include "daemon/job_events/drain.h"
 #include "daemon/job_events/hang_events.h"
 #include "daemon/job_events/job_events.h"
+#include "daemon/job_events/notice_agreement.h"
 #include "daemon/job_events/notice_answers.h"
 #include "daemon/promises/promise_book.h"
 #include "daemon/promises/record_keeper.h"
@@ -23,6 +24,7 @@ class EventBus;
 class EventLoop;
 class JobTable;
 class Membership;
+class SessionTable;
 class WaitingCount;
 
 /// The parts of the engine by which jobs hear of events and answer them. What was announced and
@@ -38,6 +40,7 @@ class EventRooms {
     Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
     const CommunicatorRegistry* communicators = nullptr;
     JobTable* jobs = nullptr;
+    const SessionTable* sessions = nullptr;
     Membership* membership = nullptr;
     const WaitingCount* waiting = nullptr;
     CommunicatorObservers* observers = nullptr;
@@ -54,6 +57,7 @@ class EventRooms {
   Announcements& announcements() { return announcements_; }
   PromiseBook& promises() { return promises_; }
   NoticeAnswers& answers() { return answers_; }
+  NoticeAgreement& agreement() { return agreement_; }
   Drain& drain() { return drain_; }
   RecordKeeper& records() { return *records_; }
 
@@ -68,6 +72,7 @@ class EventRooms {
   HangEvents hangs_;
   Announcements announcements_;
   NoticeAnswers answers_;
+  NoticeAgreement agreement_;
   Drain drain_;
 };
 

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <utility>
 
 #include "daemon/job_events/job_events.h"
@@ -22,6 +24,10 @@ constexpr RateLimit kAnswersOfTenant{.per_second = 1, .burst = 64};
 
 /// Longest part of an id that an error repeats, in bytes.
 constexpr size_t kMostShownIdBytes = 160;
+/// Most ids that an error lists of those that may be meant: more do not fit a line or two.
+constexpr size_t kMostShownIds = 4;
+/// Shortest text that is taken for the beginning of an id, or for an announcement's id, in bytes.
+constexpr size_t kLeastIdBytes = 2;
 
 std::string DeadlineText(double seconds) {
   return TimeText(static_cast<int64_t>(seconds) * 1'000'000'000);
@@ -47,18 +53,18 @@ NoticeAnswers::NoticeAnswers(const Services& services)
     : services_(services), answers_(kAnswersOfTenant) {}
 
 Result<ToldNotice> NoticeAnswers::Acknowledge(const TenantIdentity& tenant,
-                                              const std::string& event_id) {
-  HZ_ASSIGN_OR_RETURN(const ToldNotice told, Find(tenant, event_id));
+                                              const std::string& which) {
+  HZ_ASSIGN_OR_RETURN(const ToldNotice told, Find(tenant, which));
   if (told.acknowledged_seconds != 0) return told;
   HZ_RETURN_IF_ERROR(CheckOpen(told));
   return Give(tenant, told, 0);
 }
 
-Result<ToldNotice> NoticeAnswers::AskForMore(const TenantIdentity& tenant,
-                                             const std::string& event_id, const MoreTime& more) {
-  HZ_ASSIGN_OR_RETURN(const ToldNotice told, Find(tenant, event_id));
+Result<ToldNotice> NoticeAnswers::AskForMore(const TenantIdentity& tenant, const std::string& which,
+                                             const MoreTime& more) {
+  HZ_ASSIGN_OR_RETURN(const ToldNotice told, Find(tenant, which));
   if (told.deadline_seconds == 0) {
-    return InvalidUsage("event '{}' has no deadline that could be later", event_id);
+    return InvalidUsage("event '{}' has no deadline that could be later", told.event_id());
   }
   const double until = std::floor(
       more.until_seconds.value_or(told.deadline_seconds + std::ceil(more.seconds.value_or(0))));
@@ -72,14 +78,45 @@ Result<ToldNotice> NoticeAnswers::AskForMore(const TenantIdentity& tenant,
 }
 
 Result<ToldNotice> NoticeAnswers::Find(const TenantIdentity& tenant,
-                                       const std::string& event_id) const {
-  const ToldNotice* const told = services_.book->Find(tenant, event_id);
+                                       const std::string& which) const {
+  const ToldNotice* const told = services_.book->Find(tenant, which);
   if (told != nullptr) return *told;
-  return Unavailable(
-      "you have no event '{}' that can be answered; GET /v1/events lists your events, and those of "
-      "the types maintenance.scheduled, capacity.reclaim, host.failing, checkpoint.advised and "
-      "daemon.restarting can be",
-      CleanText(event_id, kMostShownIdBytes));
+  const std::vector<const ToldNotice*> meant = Meant(tenant, which);
+  if (meant.empty()) {
+    return Unavailable(
+        "you have no event '{}' that can be answered; `harmonaize events --types "
+        "maintenance.scheduled --json` and GET /v1/events show ids of events; those of the types "
+        "maintenance.scheduled, capacity.reclaim, host.failing, checkpoint.advised and "
+        "daemon.restarting can be",
+        CleanText(which, kMostShownIdBytes));
+  }
+  const auto is_open = [this](const ToldNotice* one) { return CheckOpen(*one).ok(); };
+  const auto open = std::count_if(meant.begin(), meant.end(), is_open);
+  // Where nothing can be answered any more, the last one tells why.
+  if (open == 0) return *meant.back();
+  if (open == 1) return **std::find_if(meant.begin(), meant.end(), is_open);
+  std::string ids;
+  for (size_t i = 0, listed = 0; i < meant.size() && listed < kMostShownIds; ++i) {
+    if (!is_open(meant[i])) continue;
+    ids += (listed++ == 0 ? "" : ", ") + meant[i]->event_id();
+  }
+  return InvalidUsage("'{}' may be any of {} events; say which: {}{}",
+                      CleanText(which, kMostShownIdBytes), open, ids,
+                      open > static_cast<ptrdiff_t>(kMostShownIds) ? ", ..." : "");
+}
+
+std::vector<const ToldNotice*> NoticeAnswers::Meant(const TenantIdentity& tenant,
+                                                    const std::string& which) const {
+  std::vector<const ToldNotice*> meant;
+  if (which.size() < kLeastIdBytes || tenant.name.empty()) return meant;
+  for (const ToldNotice& one : services_.book->told()) {
+    if (one.tenant.name != tenant.name) continue;
+    const Promise* const promise = services_.book->FindPromise(one.promise);
+    if (one.event_id().starts_with(which) || (promise != nullptr && promise->id == which)) {
+      meant.push_back(&one);
+    }
+  }
+  return meant;
 }
 
 Status NoticeAnswers::CheckOpen(const ToldNotice& told) const {

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/identity/tenant_identity.h"
 #include "daemon/promises/promise.h"
@@ -34,16 +35,18 @@ class NoticeAnswers {
     std::optional<double> until_seconds = {};  ///< Since 1970.
   };
 
-  // Both return what is known of the event with this answer in it. An answer that has been given
-  // already is given again without an effect. Errors: kUnavailable if the tenant has no such event;
-  // kInvalidUsage if there is nothing to be answered any more; kInProgress if the tenant answers
-  // too often.
+  // Both return what is known of the event with this answer in it. `which` is the event's id, the
+  // beginning of it, or the id under which this host's maintenance was announced; of several events
+  // it is the one that can still be answered. An answer that has been given already is given again
+  // without an effect. Errors: kUnavailable if the tenant has no such event; kInvalidUsage if there
+  // is nothing to be answered any more, or several events may be meant; kInProgress if the tenant
+  // answers too often.
 
   /// Notes that the tenant is ready for what the event tells of.
-  Result<ToldNotice> Acknowledge(const TenantIdentity& tenant, const std::string& event_id);
+  Result<ToldNotice> Acknowledge(const TenantIdentity& tenant, const std::string& which);
   /// Notes that the tenant asks for more time. Errors besides: kInvalidArgument for a time that is
   /// not after the deadline, or later than kMostAskedSeconds after it.
-  Result<ToldNotice> AskForMore(const TenantIdentity& tenant, const std::string& event_id,
+  Result<ToldNotice> AskForMore(const TenantIdentity& tenant, const std::string& which,
                                 const MoreTime& more);
 
   /// Most time beyond a deadline that may be asked for, in seconds: thirty days, which is beyond
@@ -51,7 +54,9 @@ class NoticeAnswers {
   static constexpr double kMostAskedSeconds = 30 * 86400.0;
 
  private:
-  Result<ToldNotice> Find(const TenantIdentity& tenant, const std::string& event_id) const;
+  Result<ToldNotice> Find(const TenantIdentity& tenant, const std::string& which) const;
+  std::vector<const ToldNotice*> Meant(const TenantIdentity& tenant,
+                                       const std::string& which) const;
   Status CheckOpen(const ToldNotice& told) const;
   Result<ToldNotice> Give(const TenantIdentity& tenant, const ToldNotice& told,
                           double asked_until_seconds);

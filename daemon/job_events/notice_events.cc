@@ -7,6 +7,7 @@
 
 #include "daemon/tenant/rank_list.h"
 #include "src/base/wall_clock.h"
+#include "src/events/event.h"
 #include "src/events/event_data.h"
 
 namespace harmonaize::daemon {
@@ -15,27 +16,51 @@ namespace {
 using Kind = CloudNotice::Kind;
 using State = CloudNotice::State;
 
+/// Bytes of a time's text before the part of a second: "2026-11-26T08:30:00".
+constexpr size_t kMomentBytes = 19;
+
 double SecondsUntil(const CloudNotice& notice) {
   if (!notice.not_before_seconds.has_value()) return 0;
   return std::max(0.0, static_cast<double>(*notice.not_before_seconds) - UnixSeconds());
 }
 
-std::string WhenText(const CloudNotice& notice) {
+}  // namespace
+
+std::string MomentText(int64_t unix_seconds) {
+  return TimeText(unix_seconds * 1'000'000'000).substr(0, kMomentBytes) + "Z";
+}
+
+// Every part is rounded down.
+std::string TimeLeftText(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds);
+  const int64_t days = whole / 86400;
+  const int64_t hours = whole / 3600 % 24;
+  const int64_t minutes = whole / 60 % 60;
+  if (days > 0) return fmt::format("{} d {} h", days, hours);
+  if (hours > 0) return fmt::format("{} h {} min", hours, minutes);
+  return minutes > 0 ? fmt::format("{} min {} s", minutes, whole % 60) : fmt::format("{} s", whole);
+}
+
+namespace {
+
+// Text and data of an event have the same seconds.
+std::string WhenText(const CloudNotice& notice, double seconds) {
   if (!notice.not_before_seconds.has_value()) return "at a time that nobody knows yet";
-  const double seconds = SecondsUntil(notice);
-  return seconds > 0 ? fmt::format("in {:.0f} s", seconds) : "now";
+  if (seconds <= 0) return "now";
+  return fmt::format("in {}, at {}", TimeLeftText(seconds), MomentText(*notice.not_before_seconds));
 }
 
 // The texts and the data name what the job's own ranks have to expect, and nothing of the host.
 
 EventData Scheduled(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  const double seconds = SecondsUntil(notice);
   EventData data(EventType::kMaintenanceScheduled,
-                 fmt::format("maintenance {} {} {}", WhenText(notice),
+                 fmt::format("maintenance {} {} {}", WhenText(notice, seconds),
                              notice.survives ? "makes a pause for" : "ends", RankList(ranks)));
   data.Set(fields::kMaintenance, notice.id)
       .Set(fields::kRanks, ranks)
       .Set(fields::kKind, notice.survives ? "pause" : "reboot")
-      .Set(fields::kNoticeSeconds, SecondsUntil(notice))
+      .Set(fields::kNoticeSeconds, seconds)
       .Set(fields::kConfidence, 1.0)
       .Set(fields::kRecommendedAction, notice.survives ? "wait" : "checkpoint");
   if (notice.not_before_seconds.has_value()) {
@@ -71,12 +96,14 @@ EventData Completed(const CloudNotice& notice, const std::vector<int32_t>& ranks
 }
 
 EventData Reclaim(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
-  EventData data(EventType::kCapacityReclaim,
-                 fmt::format("{} will be taken back {}", RankList(ranks), WhenText(notice)));
+  const double seconds = SecondsUntil(notice);
+  EventData data(
+      EventType::kCapacityReclaim,
+      fmt::format("{} will be taken back {}", RankList(ranks), WhenText(notice, seconds)));
   const auto now = static_cast<int64_t>(UnixSeconds());
   data.Set(fields::kRanks, ranks)
       .Set(fields::kDeadline, notice.not_before_seconds.value_or(now) * 1'000'000'000)
-      .Set(fields::kNoticeSeconds, SecondsUntil(notice))
+      .Set(fields::kNoticeSeconds, seconds)
       .Set(fields::kOffer, notice.id)
       .Set(fields::kConfidence, 1.0)
       .Set(fields::kRecommendedAction, "checkpoint_and_leave");
@@ -114,12 +141,13 @@ EventData Failing(const std::vector<int32_t>& ranks) {
 }
 
 EventData Restarting(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  const double seconds = SecondsUntil(notice);
   EventData data(EventType::kDaemonRestarting,
                  fmt::format("the service of {} restarts {}, or as soon as no communicator is left",
-                             RankList(ranks), WhenText(notice)));
+                             RankList(ranks), WhenText(notice, seconds)));
   data.Set(fields::kMaintenance, notice.id)
       .Set(fields::kDeadline, *notice.not_before_seconds * 1'000'000'000)
-      .Set(fields::kNoticeSeconds, SecondsUntil(notice))
+      .Set(fields::kNoticeSeconds, seconds)
       .Set(fields::kRecommendedAction, "checkpoint");
   return data;
 }

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "daemon/tenant/tenant.h"
+#include "src/base/saturating.h"
 #include "src/base/wall_clock.h"
 
 namespace harmonaize::daemon {
@@ -51,7 +52,12 @@ void JobTable::Add(Job* job) noexcept {
   job->ended_seconds = 0;
 }
 
-void JobTable::Remove(Job* job) {
+void JobTable::Remove(Job* job, const EndedCommunicators& ended) {
+  EndedCommunicators& all = job->ended_communicators;
+  all.count += ended.count;
+  all.operations = AddUpTo(all.operations, ended.operations);
+  all.bytes = AddUpTo(all.bytes, ended.bytes);
+  all.ranks = std::max(all.ranks, ended.ranks);
   if (--job->communicators > 0) return;
   job->ended_seconds = UnixSeconds();
   ForgetOldestOf(*job->tenant);

@@ -14,6 +14,15 @@ namespace harmonaize::daemon {
 
 struct Tenant;
 
+/// What communicators of a job have done that have ended here. What ranks did inline is what they
+/// say, so no sum overflows.
+struct EndedCommunicators {
+  uint64_t count = 0;
+  uint64_t operations = 0;
+  uint64_t bytes = 0;
+  int ranks = 0;  ///< Of the largest.
+};
+
 /// A job, as far as it is on this host. Thread: engine.
 struct Job {
   JobIdentity id;
@@ -23,6 +32,7 @@ struct Job {
   double began_seconds = 0;  ///< Since 1970.
   double ended_seconds = 0;  ///< Since 1970; 0: it has communicators here.
   int communicators = 0;     ///< Number of its communicators that are here.
+  EndedCommunicators ended_communicators = {};
   RecentNumbers heard = {};  ///< Event::unique of its last events.
 
   /// Returns the name, or the beginning of the id, for people.
@@ -42,9 +52,9 @@ class JobTable {
 
   /// Notes that a communicator belongs to the job. Throws nothing.
   static void Add(Job* job) noexcept;
-  /// Notes that a communicator of the job is about to go. A job without communicators is kept for a
-  /// while, so that people can still look at it.
-  void Remove(Job* job);
+  /// Notes that a communicator of the job has gone, and what it did. A job without communicators is
+  /// kept for a while, so that people can still look at it.
+  void Remove(Job* job, const EndedCommunicators& ended);
   /// Forgets jobs that ended long ago.
   void ForgetOld();
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/config/state_directory.h"
+#include "daemon/config/state_lock.h"
 #include "daemon/host/calibration.h"
 #include "daemon/host/host_limits.h"
 #include "daemon/job_events/event_rooms.h"
@@ -40,7 +41,7 @@ Result<std::unique_ptr<EventBus>> OpenEvents(const Config& config, EventPublishe
 
 /// Has Azure told that it may begin with what all jobs here have acknowledged. Requires: `poller`
 /// outlives the engine's thread, or the gate is shut before.
-void ApproveWhatAllAgreeTo(EngineGate& gate, const std::string& source, SourcePoller* poller) {
+void ApproveWhatAllAgreeTo(EngineGate& gate, const SourceConfig& source, SourcePoller* poller) {
   const auto approve = [poller](const CloudNotice& notice) {
     poller->Approve(notice.id, [id = notice.id](const Status& outcome) {
       if (outcome.ok()) {
@@ -50,9 +51,10 @@ void ApproveWhatAllAgreeTo(EngineGate& gate, const std::string& source, SourcePo
       }
     });
   };
-  gate.Post([source, approve](EngineRooms& rooms) {
-    rooms.events().announcements().SetAgreementListener(source, approve);
-  });
+  const NoticeAgreement::Policy policy{.source = source.kind,
+                                       .lasts = std::chrono::seconds(source.approve_after_seconds),
+                                       .on_agreement = approve};
+  gate.Post([policy](EngineRooms& rooms) { rooms.events().agreement().SetPolicy(policy); });
 }
 
 /// Returns who publishes events outside of the hosts; nullptr where the configuration names nobody.
@@ -103,6 +105,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(
     const Config& config, std::shared_ptr<transport::ListeningSockets> listening) {
   std::unique_ptr<Daemon> daemon(new Daemon());
   HZ_ASSIGN_OR_RETURN(daemon->server_, Server::Open(config));
+  HZ_ASSIGN_OR_RETURN(daemon->state_lock_, LockState(config.state_path, config.socket_path));
   const Fingerprint host = FingerprintOfHost();
   HZ_ASSIGN_OR_RETURN(Calibration calibration,
                       LoadOrMeasure(config.state_path, host, [&](const GoOn& go_on) {
@@ -146,7 +149,7 @@ Status Daemon::PollSources(const SourcesConfig& config) {
   };
   HZ_ASSIGN_OR_RETURN(sources_, SourcePoller::Start(config, on_notice));
   for (const SourceConfig& source : config.sources) {
-    if (source.approve_when_all_agree) ApproveWhatAllAgreeTo(*gate_, source.kind, sources_.get());
+    if (source.approve_when_all_agree) ApproveWhatAllAgreeTo(*gate_, source, sources_.get());
   }
   return Status::Ok();
 }

@@ -51,6 +51,7 @@ class Daemon {
   std::unique_ptr<EventPublisher> publisher_;  ///< Outlives the bus; nullptr: there is none.
   std::unique_ptr<EventBus> events_;           ///< Outlives the engine, which tells it of events.
   std::unique_ptr<Api> api_;
+  FileDescriptor state_lock_;  ///< Keeps other daemons from the state directory.
   // The HTTP server calls the API, which calls bus and engine: it is closed before they go.
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<Server> server_;

@@ -225,6 +225,7 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
                                                               .cluster = cluster_.get(),
                                                               .communicators = &communicators_,
                                                               .jobs = &jobs_,
+                                                              .sessions = &sessions_,
                                                               .membership = &*membership_,
                                                               .waiting = &waiting_,
                                                               .observers = &observers_,
@@ -552,6 +553,7 @@ Status Engine::AddSession(std::unique_ptr<Session> session) {
   entry.emplace(added->id(), std::move(session));
   HZ_RETURN_IF_ERROR(loop_->WatchBell(added->doorbell(), [this, added] {
     added->AnswerSign();
+    if (added->TellsInlineWaits()) diagnosis_->ExpectWaits();
     sessions_.MakeHot(*added);
   }));
   sessions_.Add(&entry);

@@ -34,7 +34,8 @@ Without options it listens at the default socket ($HARMONAIZE_SOCKET where that 
 /run/harmonaize/harmonaized.sock for root; for others $XDG_RUNTIME_DIR/harmonaize/harmonaized.sock,
 or /tmp/harmonaize-UID/harmonaized.sock where that is unset) with one worker thread for each
 processor it may run on. It stays in the foreground, tells systemd when it is ready, and ends
-cleanly on SIGTERM or SIGINT.
+cleanly on SIGTERM or SIGINT. A second daemon at the same socket, or with the same state directory
+(state.path), refuses to start.
 
 Clients believe a daemon that runs as root, as their own user, or as the user whom
 /etc/harmonaize/daemon-user names.)";
@@ -146,10 +147,13 @@ int Main(int argc, char** argv) {
   std::string socket_path;
   std::string log_level;
   bool print_config = false;
-  app.add_option("-c,--config", config_path, "Configuration file (TOML); see --print-config");
-  app.add_option("-s,--socket", socket_path, "Where to listen; overrides the configuration");
-  app.add_option("-l,--log-level", log_level, "error, warning, info, debug or trace")
-      ->check(CLI::IsMember({"error", "warning", "info", "debug", "trace"}));
+  app.add_option("-c,--config", config_path, "Configuration file (TOML); see --print-config")
+      ->type_name("FILE");
+  app.add_option("-s,--socket", socket_path, "Where to listen; overrides the configuration")
+      ->type_name("PATH");
+  app.add_option("-l,--log-level", log_level, "The least grave lines that are logged")
+      ->check(CLI::IsMember({"error", "warning", "info", "debug", "trace"}))
+      ->type_name("LEVEL");
   app.add_flag("--print-config", print_config, "Print the configuration in force, and end");
   try {
     app.parse(argc, argv);

@@ -181,7 +181,10 @@ void HostGroup::EndFrom(uint64_t sequence) {
   if (sequence == 0) unconfirmed_starts_.Clear();
   CountUntold();
   if (!is_home()) return;
-  arbiter_->EndFrom(sequence);
+  // What ranks disagreed about may be why one has left, or why the communicator broke.
+  for (const Mismatch& mismatch : arbiter_->EndFrom(sequence)) {
+    communicator_->observers().Tell(&CommunicatorObserver::OnMismatch, *communicator_, mismatch);
+  }
   confirmations_->EndFrom(sequence);
   CountOpenCases();
   LookAgainSoon();

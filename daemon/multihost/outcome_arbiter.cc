@@ -125,9 +125,17 @@ void OutcomeArbiter::NoteDisagreement(uint64_t sequence) {
   if (sequence < end_) cases_[sequence].known_to_disagree = true;
 }
 
-void OutcomeArbiter::EndFrom(uint64_t sequence) {
+std::vector<Mismatch> OutcomeArbiter::EndFrom(uint64_t sequence) {
   end_ = std::min(end_, sequence);
-  cases_.erase(cases_.lower_bound(sequence), cases_.end());
+  std::vector<Mismatch> unsettled;
+  const auto first = cases_.lower_bound(sequence);
+  for (auto next = first; next != cases_.end(); ++next) {
+    const Case& one = next->second;
+    if (one.decided || one.settles_since_ns == 0) continue;
+    if (auto mismatch = FindMismatch(next->first, one)) unsettled.push_back(std::move(*mismatch));
+  }
+  cases_.erase(first, cases_.end());
+  return unsettled;
 }
 
 std::optional<OutcomeArbiter::LookedAt> OutcomeArbiter::LookAgain(uint64_t from, uint64_t now_ns) {

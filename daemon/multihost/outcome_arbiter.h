@@ -42,8 +42,9 @@ class OutcomeArbiter {
   void NoteDisagreement(uint64_t sequence);
 
   /// Forgets the collectives from this one on, and takes in nothing about them any more: a rank has
-  /// left, and they end at all hosts without a verdict.
-  void EndFrom(uint64_t sequence);
+  /// left, or the communicator is broken, and they end at all hosts without a verdict. Returns the
+  /// disagreements among them that still waited for the word of other hosts.
+  std::vector<Mismatch> EndFrom(uint64_t sequence);
   struct LookedAt {
     uint64_t sequence = 0;
     Outcome outcome;

@@ -38,19 +38,6 @@ std::string WordIn(const json& data, const char* field) {
   return found == data.end() || !found->is_string() ? std::string() : found->get<std::string>();
 }
 
-/// Returns whether events of this type ask for something by a time. Those that say when something
-/// is of no use any more, such as an offer, are answered otherwise.
-bool HasDeadline(EventType type) {
-  switch (type) {
-    case EventType::kMaintenanceScheduled:
-    case EventType::kCapacityReclaim:
-    case EventType::kHostFailing:
-    case EventType::kCheckpointAdvised:
-    case EventType::kDaemonRestarting: return true;
-    default: return false;
-  }
-}
-
 }  // namespace
 
 void PromiseBook::Restore() {
@@ -152,7 +139,7 @@ void PromiseBook::ForgetOldestPromise() {
 
 void PromiseBook::OnTold(const Job& job, const Event& event, bool began_here) {
   if (event.type == EventType::kNoticeAnswered) return TakeAnswer(job, event);
-  if (!HasDeadline(event.type)) return;
+  if (!CanBeAnswered(event.type)) return;
   const json data = json::parse(event.data, nullptr, false);
   if (!data.is_object()) return;
   const bool maintenance = event.type == EventType::kMaintenanceScheduled;

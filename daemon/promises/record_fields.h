@@ -22,6 +22,8 @@ class RecordFields {
     const double seconds = value->get<double>();
     return Expect(std::isfinite(seconds) && seconds >= 0 && seconds < kMostSeconds) ? seconds : 0;
   }
+  /// Returns whether the record has the field: one that an earlier daemon has made may lack it.
+  bool Has(const char* name) const { return Find(name) != nullptr; }
   uint64_t Count(const char* name) {
     const nlohmann::json* const value = Find(name);
     return Expect(value != nullptr && value->is_number_unsigned()) ? value->get<uint64_t>() : 0;

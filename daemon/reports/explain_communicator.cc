@@ -18,11 +18,16 @@ using nlohmann::json;
 /// Most plans that are told of those that were considered: the best ones.
 constexpr size_t kMostCandidates = 8;
 
-/// The names that a reader may see.
+/// What tenants are told in the place of links and their rates.
+constexpr char kReasonForTenants[] = "what the network carries has changed";
+
+/// The names that a reader may see. Tenants get numbers of their own hosts, and nothing of the way
+/// that plans take through the fabric: it would tell which hosts share a rack (coarseness.md).
 class HostNames {
  public:
   HostNames(const HostGroup& group, bool provider) : host_group_(group), provider_(provider) {}
 
+  bool provider() const { return provider_; }
   std::string OfFabricHost(int fabric_host) const {
     const KnownFabric* const fabric = host_group_.fabric();
     if (provider_ && fabric != nullptr) return fabric->model->HostName(fabric_host);
@@ -56,17 +61,28 @@ json DescribeHosts(const HostGroup& group, const HostNames& names) {
   return hosts;
 }
 
+/// Adds the way that a plan takes through the fabric.
+void AddWay(const std::string& order_name, const std::vector<int>& order,
+            const std::vector<std::vector<int>>& groups, const HostNames& names,
+            json* description) {
+  (*description)["order"] = order_name;
+  (*description)["hosts"] = names.Of(order);
+  (*description)["groups"] = json::array();
+  for (const std::vector<int>& group : groups) {
+    (*description)["groups"].push_back(names.Of(group));
+  }
+}
+
 json DescribeSpec(const Planner& planner, const RankedPlan& plan, const HostNames& names) {
   const Candidate& candidate = planner.candidates()[plan.candidate];
-  json groups = json::array();
-  for (const std::vector<int>& group : candidate.spec.groups) groups.push_back(names.Of(group));
-  return {{"algorithm", candidate.spec.algorithm->name},
-          {"order", candidate.spec.order.name},
-          {"hosts", names.Of(candidate.spec.order.hosts)},
-          {"groups", std::move(groups)},
-          {"pieces", plan.pieces},
-          {"paths", candidate.lanes.empty() ? PathUseName(candidate.spec.paths) : "chosen"},
-          {"predicted_seconds", plan.prediction.seconds}};
+  json description = {{"algorithm", candidate.spec.algorithm->name},
+                      {"pieces", plan.pieces},
+                      {"predicted_seconds", plan.prediction.seconds}};
+  if (!names.provider()) return description;
+  AddWay(candidate.spec.order.name, candidate.spec.order.hosts, candidate.spec.groups, names,
+         &description);
+  description["paths"] = candidate.lanes.empty() ? PathUseName(candidate.spec.paths) : "chosen";
+  return description;
 }
 
 /// Adds what the home knows beyond the choice: the candidates, and a prediction for what was
@@ -82,11 +98,13 @@ void AddCandidates(const Planner& planner, uint64_t class_bytes, uint64_t mean_b
   }
   (*entry)["candidates"] = std::move(candidates);
   (*entry)["considered"] = planned.plans.size();
-  json left_out = json::array();
-  for (const NotConsidered& one : planner.not_considered()) {
-    left_out.push_back({{"what", one.what}, {"why", one.why}});
+  if (names.provider()) {
+    json left_out = json::array();
+    for (const NotConsidered& one : planner.not_considered()) {
+      left_out.push_back({{"what", one.what}, {"why", one.why}});
+    }
+    (*entry)["not_considered"] = std::move(left_out);
   }
-  (*entry)["not_considered"] = std::move(left_out);
   if (mean_bytes == 0) return;
   json& measured = (*entry)["measured"];
   measured["predicted_seconds"] = planner.PredictAt(planned.plans.front(), mean_bytes).seconds;
@@ -94,21 +112,19 @@ void AddCandidates(const Planner& planner, uint64_t class_bytes, uint64_t mean_b
 }
 
 json DescribeMessage(const CollectivePlan& plan, const HostNames& names) {
-  json groups = json::array();
-  for (const std::vector<int>& group : plan.groups) groups.push_back(names.Of(group));
-  return {{"collective", CollectiveName(plan.key.collective)},
-          {"root", plan.key.root},
-          {"bytes", SizeClasses()[static_cast<size_t>(plan.key.size_class)]},
-          {"algorithm", plan.algorithm},
-          {"order", plan.order_name},
-          {"hosts", names.Of(plan.order)},
-          {"groups", std::move(groups)},
-          {"pieces", plan.pieces},
-          {"slice_bytes", plan.slice_bytes},
-          {"slices_at_once", plan.slices_at_once},
-          {"paths", PathUseName(plan.paths)},
-          {"predicted_seconds", plan.predicted_seconds},
-          {"bound_seconds", plan.bound_seconds}};
+  json description = {{"collective", CollectiveName(plan.key.collective)},
+                      {"root", plan.key.root},
+                      {"bytes", SizeClasses()[static_cast<size_t>(plan.key.size_class)]},
+                      {"algorithm", plan.algorithm},
+                      {"pieces", plan.pieces},
+                      {"slice_bytes", plan.slice_bytes},
+                      {"slices_at_once", plan.slices_at_once},
+                      {"predicted_seconds", plan.predicted_seconds},
+                      {"bound_seconds", plan.bound_seconds}};
+  if (!names.provider()) return description;
+  AddWay(plan.order_name, plan.order, plan.groups, names, &description);
+  description["paths"] = PathUseName(plan.paths);
+  return description;
 }
 
 json DescribePlan(const HostGroup& group, const PlanRecord& record, const HostNames& names) {
@@ -146,13 +162,13 @@ json DescribeHistory(const HostGroup& group, const HostNames& names) {
   json history = json::array();
   for (const PlanChange& change : group.plans().switching().history()) {
     json entry = {{"unix_seconds", change.unix_seconds},
-                  {"reason", change.reason},
+                  {"reason", names.provider() ? change.reason : std::string(kReasonForTenants)},
                   {"outcome", OutcomeName(change.outcome)},
                   {"took_seconds", change.took_seconds},
                   {"before", DescribeMessages(change.before, names)},
                   {"after", DescribeMessages(change.after, names)}};
     if (change.outcome == PlanChange::Outcome::kCommitted) entry["from"] = change.from;
-    if (!change.called_off.empty()) entry["called_off"] = change.called_off;
+    if (names.provider() && !change.called_off.empty()) entry["called_off"] = change.called_off;
     history.push_back(std::move(entry));
   }
   return history;
@@ -198,7 +214,7 @@ Result<std::string> ExplainCommunicator(const ReportSources& sources, const Read
   if (group != nullptr) {
     const HostNames names(*group, provider);
     report["hosts"] = DescribeHosts(*group, names);
-    report["home"] = group->is_home();
+    if (provider) report["home"] = group->is_home();
     report["plans"] = json::array();
     for (const PlanRecord& record : group->plans().Records()) {
       report["plans"].push_back(DescribePlan(*group, record, names));

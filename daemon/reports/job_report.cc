@@ -91,6 +91,11 @@ json Describe(const Job& job, const Reader& reader) {
                       {"began", TimeOrNull(job.began_seconds)},
                       {"ended", TimeOrNull(job.ended_seconds)},
                       {"communicators", json::array()},
+                      {"ended_communicators",
+                       {{"count", job.ended_communicators.count},
+                        {"operations", job.ended_communicators.operations},
+                        {"bytes", job.ended_communicators.bytes},
+                        {"ranks", job.ended_communicators.ranks}}},
                       {"stuck", json::array()}};
   if (reader.is_operator) description["tenant"] = job.tenant->name();
   return description;

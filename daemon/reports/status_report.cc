@@ -23,19 +23,22 @@ namespace {
 using nlohmann::json;
 
 /// Adds, for a communicator that spans hosts, the plans in use, and, at the home, how they fare.
-void DescribeSpan(const HostGroup& group, json* description) {
+/// Which daemon is the home, and in which order plans take the hosts, is for operators
+/// (coarseness.md).
+void DescribeSpan(const HostGroup& group, const Reader& reader, json* description) {
   (*description)["hosts"] = group.roster().hosts();
-  (*description)["home"] = group.is_home();
+  if (reader.is_operator) (*description)["home"] = group.is_home();
   json plans = json::array();
   for (const PlanRecord& record : group.plans().Records()) {
-    plans.push_back({{"collective", CollectiveName(record.plan.key.collective)},
-                     {"bytes", SizeClasses()[static_cast<size_t>(record.plan.key.size_class)]},
-                     {"algorithm", record.plan.algorithm},
-                     {"order", record.plan.order_name},
-                     {"operations", record.operations},
-                     {"predicted_seconds", record.plan.predicted_seconds},
-                     {"measured_seconds", record.seconds},
-                     {"measured_bytes", record.bytes}});
+    json plan = {{"collective", CollectiveName(record.plan.key.collective)},
+                 {"bytes", SizeClasses()[static_cast<size_t>(record.plan.key.size_class)]},
+                 {"algorithm", record.plan.algorithm},
+                 {"operations", record.operations},
+                 {"predicted_seconds", record.plan.predicted_seconds},
+                 {"measured_seconds", record.seconds},
+                 {"measured_bytes", record.bytes}};
+    if (reader.is_operator) plan["order"] = record.plan.order_name;
+    plans.push_back(std::move(plan));
   }
   (*description)["plans"] = std::move(plans);
   const PlanControl* const control = group.plans().control();
@@ -44,7 +47,7 @@ void DescribeSpan(const HostGroup& group, json* description) {
   (*description)["plan_changes"] = group.plans().switching().history().size();
 }
 
-json Describe(const Communicator& communicator, uint64_t now_ns) {
+json Describe(const Communicator& communicator, const Reader& reader, uint64_t now_ns) {
   const WaitingOperations waiting = communicator.Waiting(now_ns);
   json members = json::array();
   for (int rank = 0; rank < communicator.ranks(); ++rank) {
@@ -70,7 +73,9 @@ json Describe(const Communicator& communicator, uint64_t now_ns) {
                       {"members", std::move(members)},
                       {"waiting", DescribeWaiting(waiting)},
                       {"waiting_not_listed", waiting.not_listed}};
-  if (const HostGroup* const group = communicator.host_group()) DescribeSpan(*group, &description);
+  if (const HostGroup* const group = communicator.host_group()) {
+    DescribeSpan(*group, reader, &description);
+  }
   DescribeKind(communicator, &description);
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   return description;
@@ -104,11 +109,11 @@ json DescribeHoldings(const Account& account) {
   return holdings;
 }
 
-json Describe(const ReportSources& sources, Tenant& tenant, uint64_t now_ns) {
+json Describe(const ReportSources& sources, const Reader& reader, Tenant& tenant, uint64_t now_ns) {
   json communicators = json::array();
   for (const auto& [id, communicator] : sources.communicators->all()) {
-    if (&communicator->tenant() == &tenant)
-      communicators.push_back(Describe(*communicator, now_ns));
+    if (&communicator->tenant() != &tenant) continue;
+    communicators.push_back(Describe(*communicator, reader, now_ns));
   }
   const Account& account = *tenant.account;
   return {{"uid", tenant.identity.user},
@@ -156,7 +161,7 @@ json TenantsStatus(const ReportSources& sources, const Reader& reader) {
   json tenants = json::array();
   for (const auto& [number, tenant] : sources.tenants->all()) {
     if (!reader.is_operator && number != reader.tenant) continue;
-    tenants.push_back(Describe(sources, *tenant, now_ns));
+    tenants.push_back(Describe(sources, reader, *tenant, now_ns));
   }
   return tenants;
 }

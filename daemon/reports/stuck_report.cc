@@ -19,7 +19,7 @@ json DescribeOperation(const Verdict& verdict) {
   if (verdict.key.pair) {
     operation["from"] = verdict.key.from;
     operation["to"] = verdict.key.to;
-  } else {
+  } else if (!verdict.key.by_ranks) {
     operation["sequence"] = verdict.key.sequence;
   }
   return operation;

@@ -59,6 +59,11 @@ class Session {
     header.answered_sign.store(header.sign.load(std::memory_order_relaxed),
                                std::memory_order_relaxed);
   }
+  /// Returns whether ranks of the session say that they wait in operations which they carry out
+  /// themselves: see SessionHeader::inline_waits.
+  bool TellsInlineWaits() const {
+    return segment_->header.inline_waits.load(std::memory_order_seq_cst) != 0;
+  }
   /// Wakes the tenant's threads that wait for news: see SessionHeader::news.
   void TellNews() { harmonaize::TellNews(&segment_->header); }
   /// Tells the tenant whether the engine is about to sleep on the doorbell. If it is, the caller

@@ -118,6 +118,17 @@ const EventTypeInfo& InfoOf(EventType type) {
   return kTypes[static_cast<size_t>(type)];
 }
 
+bool CanBeAnswered(EventType type) {
+  switch (type) {
+    case kMaintenanceScheduled:
+    case kCapacityReclaim:
+    case kHostFailing:
+    case kCheckpointAdvised:
+    case kDaemonRestarting: return true;
+    default: return false;
+  }
+}
+
 std::string_view WithoutEventTypePrefix(std::string_view name) {
   if (name.starts_with(kEventTypePrefix)) name.remove_prefix(kEventTypePrefix.size());
   return name;

@@ -75,6 +75,10 @@ inline constexpr std::string_view kEventTypePrefix = "io.harmonaize.";
 /// All types, in the order of EventType.
 std::span<const EventTypeInfo> EventTypes();
 const EventTypeInfo& InfoOf(EventType type);
+/// Returns whether events of this type ask for something by a time, so that a tenant may
+/// acknowledge them or ask for more time. Those that say when something is of no use any more, such
+/// as an offer, are answered otherwise.
+bool CanBeAnswered(EventType type);
 /// Returns the name without kEventTypePrefix, if it has that.
 std::string_view WithoutEventTypePrefix(std::string_view name);
 /// Returns the type of this name, with or without the prefix; nullopt if there is none.

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "src/base/collective.h"
+#include "src/ipc/inline_wait.h"
 
 namespace harmonaize {
 
@@ -36,11 +37,13 @@ struct alignas(64) InlineSlot {
   /// Regions as GoneRegion encodes them.
   std::atomic<uint64_t> gone_regions[kGoneRegions];
 
-  // Written by the rank, for the operator's statistics: its operations and bytes on the inline
-  // path.
+  // Written by the rank.
 
+  /// For the operator's statistics: its operations and bytes on the inline path.
   alignas(64) std::atomic<uint64_t> operations;
   std::atomic<uint64_t> bytes;
+  /// For the diagnosis: an operation in which the rank has waited for long.
+  InlineWaitSlot wait;
 };
 
 constexpr uint64_t GoneRegion(int rank, uint32_t region) {

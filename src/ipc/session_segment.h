@@ -24,7 +24,7 @@ namespace harmonaize {
 // daemon never reads them back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 16;
+inline constexpr uint32_t kProtocolVersion = 17;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full. They
 /// take 128 KiB of memory a session.
@@ -234,6 +234,9 @@ struct SessionHeader {
   /// still works; the daemon's engine repeats the number in `answered_sign`.
   std::atomic<uint32_t> sign;
   std::atomic<uint32_t> answered_sign;
+  /// Written by the tenant, which rings the doorbell when it grows: how many of the session's ranks
+  /// tell the daemon of an operation in which they wait (InlineSlot::wait).
+  std::atomic<uint32_t> inline_waits;
   /// Changes when something has happened for which a tenant thread may wait that copies private
   /// data: slices were carried (SliceProgress), or a queue got on. A futex word.
   std::atomic<uint32_t> news;

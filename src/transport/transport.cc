@@ -120,6 +120,10 @@ class TransportCore final : public Transport, public Poller::Handler {
   std::vector<LinkTraffic> Traffic(std::span<const PeerId> peers) const override {
     return links_.Traffic(peers);
   }
+  uint64_t HeardNs(PeerId peer) const override {
+    const Link* const link = links_.Up(peer);
+    return link != nullptr ? link->control->last_heard_ns() : 0;
+  }
 
   void OnReady(uint32_t) override {
     uint64_t expirations = 0;

@@ -166,6 +166,9 @@ class Transport {
   /// Returns the traffic of those of these peers that are there. Asks the kernel for each
   /// connection.
   virtual std::vector<LinkTraffic> Traffic(std::span<const PeerId> peers) const = 0;
+  /// Returns the time by the monotonic clock, in nanoseconds, when bytes of whatever kind last
+  /// arrived from the peer, as far as the last tick saw; 0 for a peer that is gone.
+  virtual uint64_t HeardNs(PeerId peer) const = 0;
 };
 
 }  // namespace harmonaize::transport

@@ -167,6 +167,26 @@ TEST_F(LogTest, ThatIsReadAgainSaysWhatIsMissing) {
 }
 
 // Why a daemon cannot start is its last word, which it does not keep for itself.
+TEST_F(LogTest, NamesTheDaemonToWhichTheStateDirectoryBelongs) {
+  const DaemonProcess first;
+  Pipe log;
+  const pid_t second = fork();
+  if (second == 0) {
+    dup2(log.writing(), STDERR_FILENO);
+    setenv("STATE_DIRECTORY", (first.folder() + "/state").c_str(), 1);
+    const std::string socket = first.folder() + "/second.sock";
+    execl(HARMONAIZED_PROGRAM, "harmonaized", "--socket", socket.c_str(), nullptr);
+    _exit(127);
+  }
+  log.CloseWriting();
+  const std::string said = log.ReadAll();
+  ExpectHolds(said, "error the state directory " + first.folder() + "/state belongs to another ");
+  ExpectHolds(said, "which listens at " + first.socket_path() + "; stop that one first");
+  int status = 0;
+  ASSERT_TRUE(Ends(second, &status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
 TEST_F(LogTest, HasTheReasonOfADaemonThatCannotStart) {
   const DaemonProcess first;
   Pipe log;

@@ -226,6 +226,16 @@ void ExpectStrangersFoldersRefused(const std::string& folder, const std::string&
   for (int rank = 0; rank < 3; ++rank) {
     fs::create_symlink(target, fmt::format("{}/{}/nccl_trace_rank_{}", shared, id, rank));
   }
+  // Nor is anything made behind one.
+  const std::string theirs = folder + "/theirs";
+  fs::create_directory(theirs);
+  ASSERT_EQ(chown(theirs.c_str(), kStranger, kStranger), 0);
+  if (!fs::is_symlink(theirs + "/way")) fs::create_directory_symlink(folder, theirs + "/way");
+  const Ended behind =
+      RunCommand({"status", "--flight-recorder", theirs + "/way/made/deep"}, socket);
+  EXPECT_EQ(behind.status, 1);
+  ExpectHolds(behind.error, "is not made behind one of another user");
+  EXPECT_FALSE(fs::exists(folder + "/made"));
   const Ended within = RunCommand({"status", "--flight-recorder", shared}, socket);
   EXPECT_EQ(within.status, 1);
   ExpectHolds(within.error, "another user's");
@@ -251,7 +261,7 @@ TEST_P(StuckTest, ThePartsOfAJobAreWrittenForPyTorchAndNccl) {
   char folder[] = "/tmp/harmonaize-flight-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
   // The analyzer wants a folder of pickles alone.
-  const std::string texts = std::string(folder) + "/json";
+  const std::string texts = std::string(folder) + "/a/whole/path/json";
   const std::string pickles = std::string(folder) + "/pickles";
   std::string id;
   for (const int host : Hosts()) {

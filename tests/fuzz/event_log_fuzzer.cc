@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "daemon/events/event_log.h"
 #include "tests/fuzz/fuzzing.h"
@@ -74,6 +75,11 @@ void Use(EventLog& log) {
     Require(page->events.size() == 1, "what was appended is there");
   }
   ReadToEnd(log);
+  const Result<std::vector<std::string>> jobs = log.JobsBeginning("jo", 2);
+  // Damage that shows only now may come too soon after a replaced file.
+  if (!jobs.ok()) return;
+  Require(jobs->size() <= 2, "no more jobs than were asked for");
+  for (const std::string& job : *jobs) Require(job.starts_with("jo"), "they begin so");
 }
 
 void Run(Input input) {

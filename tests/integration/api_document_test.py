@@ -63,7 +63,7 @@ def right_calls(job, event):
         "GET /v1/hosts/{host}/drain": (operators, [of_this_host]),
         "DELETE /v1/hosts/{host}/drain": (operators, [of_this_host]),
         "POST /v1/hosts/{host}/maintenance": (operators, [
-            ({"host": "this"}, "", {"id": "one", "duration_seconds": 60, "survives": True}),
+            ({"host": "this"}, "", {"new_id": "one", "duration_seconds": 60, "survives": True}),
             ({"host": "this"}, "", {"id": "one", "state": "withdrawn"})]),
         "GET /v1/jobs": (everybody, [({}, "", None)]),
         "GET /v1/jobs/{job}": (everybody, of_job),
@@ -183,7 +183,7 @@ def encoded(body):
 def event_with_a_deadline(tenant, operator):
     """The event of an announcement, which stays."""
     announced = operator.call("POST", "/v1/hosts/this/maintenance", encoded(
-        {"id": "answered", "duration_seconds": 60,
+        {"new_id": "answered", "duration_seconds": 60,
          "not_before": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))}))
     check(announced[0] == 200, f"{announced}")
     events = eventually("the job hears of it", lambda: json.loads(

@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -16,6 +19,7 @@
 
 #include "tests/integration/command_line.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/other_users.h"
 #include "tests/support/shared_by_processes.h"
 #include "tests/unit/daemon/sources/scripted_server.h"
 
@@ -70,7 +74,7 @@ class Azure {
 std::string ConfigFor(const Azure& azure, bool approve) {
   return fmt::format(
       "[[sources]]\nkind = \"azure\"\nendpoint = \"{}\"\nnode = \"vm1\"\ninterval_seconds = 1\n"
-      "approve_when_all_agree = {}\n",
+      "approve_when_all_agree = {}\napprove_after_seconds = 1\n",
       azure.endpoint(), approve);
 }
 
@@ -88,16 +92,58 @@ std::string EventOf(const std::string& name, const std::string& socket) {
   return "";
 }
 
-/// Has two jobs run until `body` returns, which gets the events that tell them of the maintenance.
-/// Both jobs acknowledge if `both`, else one.
-void RunTwoJobs(const std::string& socket, bool both, Azure& azure, size_t approvals) {
-  struct Steps {
-    std::atomic<int> formed{0};
-    std::atomic<bool> done{false};
-  };
+/// Time, in milliseconds, after which an approval would have come: the second for which all have to
+/// agree, the second between two looks, and some for the way.
+constexpr int kApprovedWithinMs = 3000;
+
+/// A process beside the two jobs.
+enum class Bystander : uint8_t {
+  kNone,
+  kWaitsToForm,  ///< A rank of the same tenant that waits for another one.
+  kOtherTenant,  ///< A program of another user's that is connected and has no communicator.
+};
+
+/// What the processes of a test tell each other.
+struct Steps {
+  std::atomic<int> formed{0};
+  std::atomic<bool> bystander_is_there{false};
+  std::atomic<bool> bystander_leaves{false};
+  std::atomic<bool> done{false};
+};
+
+void Await(const std::atomic<bool>& flag) {
+  while (!flag.load()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+int StandBy(Bystander bystander, Steps& steps) {
+  if (bystander == Bystander::kOtherTenant) {
+    BecomeUser(kBob);
+    ncclUniqueId id;
+    const ncclResult_t connected = ncclGetUniqueId(&id);
+    steps.bystander_is_there.store(true);
+    if (connected != ncclSuccess) return 2;
+    Await(steps.bystander_leaves);
+    return 0;
+  }
+  std::thread([&steps] {
+    // By then the rank has asked for a communicator that nobody else joins.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    steps.bystander_is_there.store(true);
+    Await(steps.bystander_leaves);
+    _exit(0);
+  }).detach();
+  ncclComm_t communicator;
+  return JoinNamed("pair", 2, 0, &communicator) == ncclSuccess ? 3 : 4;
+}
+
+/// Has two jobs run. Both acknowledge the maintenance if `both`, else one. Expects that Azure gets
+/// so many approvals, and none before the bystander has left.
+void RunTwoJobs(const std::string& socket, bool both, Azure& azure, size_t approvals,
+                Bystander bystander = Bystander::kNone) {
   SharedByProcesses<Steps> steps;
   std::thread operator_thread([&] {
     while (steps->formed.load() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (bystander != Bystander::kNone) Await(steps->bystander_is_there);
     const std::string first = EventOf("first", socket);
     const std::string second = EventOf("second", socket);
     EXPECT_EQ(RunCommand({"events", "--acknowledge", first}, socket).status, 0);
@@ -107,13 +153,19 @@ void RunTwoJobs(const std::string& socket, bool both, Azure& azure, size_t appro
     if (both) {
       EXPECT_EQ(RunCommand({"events", "--acknowledge", second}, socket).status, 0);
     }
+    if (approvals == 0 || bystander != Bystander::kNone) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(kApprovedWithinMs));
+      EXPECT_EQ(azure.approvals().size(), 0u);
+    }
+    steps->bystander_leaves.store(true);
     for (int i = 0; i < 200 && azure.approvals().size() < approvals; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
-    if (approvals == 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     steps->done.store(true);
   });
-  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+  const int processes = bystander == Bystander::kNone ? 2 : 3;
+  const std::vector<int> statuses = RunAsProcesses(processes, [&](int rank) {
+    if (rank == 2) return StandBy(bystander, *steps.operator->());
     const std::string name = rank == 0 ? "first" : "second";
     setenv("HARMONAIZE_JOB", name.c_str(), 1);
     ncclComm_t communicator;
@@ -124,7 +176,7 @@ void RunTwoJobs(const std::string& socket, bool both, Azure& azure, size_t appro
     return 0;
   });
   operator_thread.join();
-  EXPECT_EQ(statuses, (std::vector<int>{0, 0}));
+  EXPECT_EQ(statuses, std::vector<int>(static_cast<size_t>(processes), 0));
   EXPECT_EQ(azure.approvals().size(), approvals);
 }
 
@@ -139,6 +191,22 @@ TEST(Approval, IsNotGivenWhileAJobHasNotAcknowledged) {
   Azure azure(R"("vm1")");
   const DaemonProcess daemon(ConfigFor(azure, true));
   RunTwoJobs(daemon.socket_path(), false, azure, 0);
+}
+
+TEST(Approval, IsNotGivenWhileRanksWaitToFormACommunicator) {
+  Azure azure(R"("vm1")");
+  const DaemonProcess daemon(ConfigFor(azure, true));
+  RunTwoJobs(daemon.socket_path(), true, azure, 1, Bystander::kWaitsToForm);
+}
+
+TEST(Approval, IsNotGivenWhileAProgramOfATenantIsConnectedThatWasNotAsked) {
+  if (getuid() != 0) GTEST_SKIP() << "two users are needed";
+  Azure azure(R"("vm1")");
+  const DaemonProcess daemon(ConfigFor(azure, true));
+  // The test's folder is its user's alone.
+  const auto folder = std::filesystem::path(daemon.socket_path()).parent_path();
+  ASSERT_EQ(chmod(folder.c_str(), 0755), 0);
+  RunTwoJobs(daemon.socket_path(), true, azure, 1, Bystander::kOtherTenant);
 }
 
 TEST(Approval, IsNotGivenWithoutThePolicy) {

@@ -194,15 +194,15 @@ def make_things_happen(world, alice):
     for number, (kind, survives) in enumerate((("maintenance", True), ("maintenance", False),
                                                ("reclaim", False), ("risk_of_reclaim", False),
                                                ("unhealthy", False))):
-        notice = {"id": f"notice{number}", "kind": kind, "survives": survives,
+        notice = {"kind": kind, "survives": survives,
                   "duration_seconds": 30, "text": OPERATORS_TEXT}
-        for state in ("scheduled", "started", "completed"):
+        for name, states in ((f"notice{number}", ("started", "completed")),
+                           (f"withdrawn{number}", ("withdrawn",))):
             world.operator(world.hosts[number % 4], "POST", "/v1/hosts/this/maintenance",
-                           dict(notice, state=state))
-        withdrawn = dict(notice, id=f"withdrawn{number}")
-        for state in ("scheduled", "withdrawn"):
-            world.operator(world.hosts[number % 4], "POST", "/v1/hosts/this/maintenance",
-                           dict(withdrawn, state=state))
+                           dict(notice, new_id=name))
+            for state in states:
+                world.operator(world.hosts[number % 4], "POST", "/v1/hosts/this/maintenance",
+                               dict(notice, id=name, state=state))
     for spine in (0, 1):
         laboratory.disturb("rate", f"{NODE_NAMES['leaf']}0-{NODE_NAMES['spine']}{spine}", "6Mbit")
     time.sleep(5)
@@ -226,9 +226,36 @@ def read_all(world, jobs):
                     "?from=start&limit=1000" if path == "/v1/events" else ""))
         for words in (("status",), ("status", "--json"), ("jobs",), ("jobs", "--json"),
                       ("jobs", ALICES_JOB), ("jobs", ALICES_JOB, "--json"), ("explain",),
-                      ("explain", "--json"), ("top", "-n", "1"), ("events",),
+                      ("explain", "--json"), ("explain", ALICES_NAME),
+                      ("explain", ALICES_NAME, "--json"), ("explain", ALICES_NAME, "--history"), ("top", "-n", "1"), ("events",),
                       ("events", "--json")):
             world.alice_runs(host, *words)
+
+
+def check_own_communicators(world):
+    """What a tenant is told of the hosts of its own communicators, and an operator besides."""
+    for host in world.hosts:
+        tenants = json.loads(world.alice_runs(host, "status", "--json"))["tenants"]
+        if [tenant["uid"] for tenant in tenants] != [ALICE]:
+            raise AssertionError(f"the status has other tenants: {tenants}")
+        own = tenants[0]["communicators"]
+        if len(own) != 1 or own[0]["hosts"] != len(world.hosts):
+            raise AssertionError(f"no number of hosts of the tenant's own communicator: {own}")
+        plans = own[0]["plans"]
+        if not plans or not all(plan["algorithm"] for plan in plans):
+            raise AssertionError(f"no algorithm of the tenant's own plans: {plans}")
+        told = json.dumps(own) + world.alice_runs(host, "explain", ALICES_NAME, "--json")
+        for kept in ('"home"', '"fabric"', '"order"', '"groups"', '"paths"', '"not_considered"'):
+            if kept in told:
+                raise AssertionError(f"a tenant is told {kept}: {told}")
+        for target in ("/v1/jobs", f"/v1/jobs/{ALICES_JOB}"):
+            for kept in ('"hosts"', '"home"', '"plans"'):
+                if kept in world.alice_asks(host, target)[1]:
+                    raise AssertionError(f"GET {target} has {kept}")
+        of_both = [communicator for tenant in world.operator(host, "GET", "/v1/tenants")["tenants"]
+                   for communicator in tenant["communicators"]]
+        if len(of_both) != 2 or not all("home" in one and one["hosts"] == 4 for one in of_both):
+            raise AssertionError(f"an operator is not told hosts and home: {of_both}")
 
 
 def secrets(world, alice, bob, bobs_ids):
@@ -299,6 +326,7 @@ def look(world):
         bobs_ids = [ids[BOBS_JOB]]
         time.sleep(1)
         make_things_happen(world, alice)
+        check_own_communicators(world)
         read_all(world, [ids[ALICES_JOB], ALICES_JOB, ids[BOBS_JOB], BOBS_JOB])
         # What Alice asks for is no answer. A job that is not hers is as one that there is not.
         for job in (ids[BOBS_JOB], BOBS_JOB):

@@ -106,9 +106,30 @@ TEST(EventsCommand, TakesAJobByNameAndByTheBeginningOfItsId) {
   }
   const Ended unknown = RunCommand({"events", "--job", "third"}, socket);
   EXPECT_EQ(unknown.status, 1);
-  EXPECT_EQ(unknown.error,
-            "harmonaize: there is no job 'third' at this daemon; `harmonaize jobs` lists those "
-            "that it knows\n");
+  EXPECT_EQ(
+      unknown.error,
+      "harmonaize: there is no job 'third' at this daemon, and no event of one is kept; "
+      "`harmonaize jobs` lists the jobs that it knows, and `harmonaize events --json` has the "
+      "whole id of each job in 'source'\n");
+}
+
+TEST(EventsCommand, TakesAJobOfBeforeARestartByNameAndByTheBeginningOfItsId) {
+  RestartingDaemon daemon;
+  ASSERT_TRUE(MakeEvents("before", 2));
+  AwaitEvents(2, daemon.socket());
+  const json one =
+      EventsIn(RunCommand({"events", "--json", "--limit", "1"}, daemon.socket()).output).at(0);
+  const std::string source = one.at("source");
+  daemon.Restart();
+  EXPECT_EQ(RunCommand({"jobs", "before"}, daemon.socket()).status, 1)
+      << "the daemon has forgotten";
+  for (const std::string& which :
+       {std::string("before"), source.substr(source.rfind('/') + 1, 8)}) {
+    const Ended events =
+        RunCommand({"events", "--json", "--types", "mismatch.*", "--job", which}, daemon.socket());
+    EXPECT_EQ(events.status, 0) << events.error;
+    EXPECT_EQ(OperationsIn(events.output), (Names{"#0", "#1"})) << which;
+  }
 }
 
 TEST(EventsCommand, FollowsAcrossARestartOfTheDaemon) {

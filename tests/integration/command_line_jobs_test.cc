@@ -65,6 +65,55 @@ TEST(JobsCommand, ShowsJobsWithTheirNamesKindsAndRanks) {
   for (const int status : statuses) EXPECT_EQ(status, 0);
 }
 
+TEST(JobsCommand, KeepsWhatAJobHasDoneThatHasEnded) {
+  const DaemonProcess daemon;
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    setenv("HARMONAIZE_JOB", "done", 1);
+    // Some operations are carried out by the ranks themselves.
+    ncclComm_t communicator;
+    if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(CountRanks(communicator), 2);
+    std::vector<float> data(4 << 20, 1);
+    EXPECT_NCCL(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat, ncclSum,
+                              communicator, nullptr));
+    EXPECT_NCCL(ncclCommDestroy(communicator));
+    return 0;
+  });
+  for (const int status : statuses) EXPECT_EQ(status, 0);
+  Ended shown;
+  const auto has_ended = [&] { return shown.output.find("ended 20") != std::string::npos; };
+  for (int i = 0; i < 100 && !has_ended(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    shown = RunCommand({"jobs"}, daemon.socket_path());
+  }
+  EXPECT_EQ(LinesLike(shown.output, "[0-9a-f]{8}  .*  done  .*Z +1 +2 +6 +-"), 1) << shown.output;
+  const Ended details = RunCommand({"jobs", "done"}, daemon.socket_path());
+  ExpectHolds(details.output, "\nno communicators\n1 ended before, after 6 operations and ");
+}
+
+TEST(RunCommand, SaysThatAJobOfThisNameRunsAlready) {
+  const DaemonProcess daemon;
+  const auto run = [&](const std::string& name) {
+    return RunCommand({"run", "--no-preload", "--name", name, "true"}, daemon.socket_path());
+  };
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    setenv("HARMONAIZE_JOB", "llama", 1);
+    ncclComm_t communicator;
+    if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
+    EXPECT_EQ(CountRanks(communicator), 2);
+    if (rank == 0) {
+      const Ended same = run("llama");
+      EXPECT_EQ(same.status, 0);
+      ExpectHolds(same.error, "harmonaize: a job named llama runs since 20");
+      EXPECT_EQ(run("another").error, "");
+    }
+    EXPECT_EQ(CountRanks(communicator), 2);
+    EXPECT_NCCL(ncclCommDestroy(communicator));
+    return 0;
+  });
+  for (const int status : statuses) EXPECT_EQ(status, 0);
+}
+
 TEST(JobsCommand, ShowsWhatWaitsAndForWhom) {
   const DaemonProcess daemon;
   const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {

@@ -120,7 +120,11 @@ TEST(MaintenanceCommand, KeepsAnAnnouncementOverACrashAndItsFieldsOverAChange) {
   EXPECT_EQ(after.at("text"), "disks");
   EXPECT_EQ(after.at("duration_seconds"), 600);
   EXPECT_EQ(after.at("not_before"), "2100-01-01T00:00:00.000000Z");
-  EXPECT_EQ(Output({"maintenance", "start", id}), id + " has begun\n");
+  const Ended early = Ask({"maintenance", "start", id});
+  EXPECT_EQ(early.status, 1);
+  ExpectHolds(early.error, "does not begin before 2100-01-01T00:00:00Z");
+  EXPECT_EQ(Announced(id).at("state"), "scheduled");
+  EXPECT_EQ(Output({"maintenance", "start", "--early", id}), id + " has begun\n");
   daemon.Restart();
   EXPECT_EQ(Announced(id).at("state"), "started");
   EXPECT_EQ(PromiseOf(id).at("kept"), false) << "it began before its time";
@@ -134,16 +138,83 @@ TEST(MaintenanceCommand, KeepsAnAnnouncementOverACrashAndItsFieldsOverAChange) {
 
 TEST(MaintenanceCommand, SaysWhatIsWrong) {
   const DaemonProcess daemon;
-  const Ended unknown = Ask({"maintenance", "start", "m7"});
-  EXPECT_EQ(unknown.status, 0) << "maintenance may begin without notice";
-  const Ended none = Ask({"maintenance", "complete", "m8"});
-  EXPECT_EQ(none.status, 1);
-  EXPECT_EQ(none.error, "harmonaize: nothing is announced under the id 'm8', so it cannot end\n");
+  for (const char* const word : {"start", "complete", "cancel"}) {
+    const Ended unknown = Ask({"maintenance", word, "m8"});
+    EXPECT_EQ(unknown.status, 1) << word;
+    ExpectHolds(unknown.error, "nothing is announced under the id 'm8'");
+  }
+  EXPECT_EQ(Ask({"maintenance", "announce", "--id", "m7", "--in", "1h"}).status, 1);
+  EXPECT_EQ(Ask({"maintenance", "announce", "--new-id", "M 7", "--in", "1h"}).status, 1);
+  EXPECT_EQ(Ask({"maintenance", "announce", "--new-id", "drain-7", "--in", "1h"}).status, 1);
+  EXPECT_EQ(Document({"maintenance", "list"}).at("announced"), json::array());
+  EXPECT_EQ(Announce({"--new-id", "m7", "--at", "unknown"}), "m7");
+  const Ended twice = Ask({"maintenance", "announce", "--new-id", "m7", "--in", "1h"});
+  EXPECT_EQ(twice.status, 1);
+  ExpectHolds(twice.error, "'m7' is announced already; --id changes it");
+  const Ended never = Ask({"maintenance", "complete", "m7"});
+  EXPECT_EQ(never.status, 1);
+  ExpectHolds(never.error, "has never begun");
+  ExpectHolds(never.error, "harmonaize maintenance cancel m7");
+  EXPECT_EQ(Output({"maintenance", "start", "m7"}), "m7 has begun\n")
+      << "what was announced without a time may begin at any";
   const Ended back = Ask({"maintenance", "announce", "--id", "m7", "--in", "1h"});
   EXPECT_EQ(back.status, 0) << "what is not named, the state too, stays as it was";
   EXPECT_EQ(Announced("m7").at("state"), "started");
+  ExpectHolds(Output({"promises"}), "no notice was promised");
   EXPECT_EQ(Ask({"maintenance", "announce", "--in", "soon"}).status, 2);
   EXPECT_EQ(Ask({"maintenance", "announce", "--in", "1h", "--at", "2100-01-01 00:00"}).status, 2);
+  const Ended timeless = Ask({"maintenance", "announce", "--text", "disks"});
+  EXPECT_EQ(timeless.status, 2);
+  ExpectHolds(timeless.error, "when does it begin?");
+  EXPECT_EQ(Ask({"maintenance", "announce", "--kind", "unhealthy"}).status, 0);
+  const Ended past = Ask({"maintenance", "announce", "--at", "2020-01-01T00:00:00Z"});
+  EXPECT_EQ(past.status, 1);
+  ExpectHolds(past.error, "2020-01-01T00:00:00Z has passed");
+}
+
+TEST(MaintenanceCommand, TakesATimeWithoutAnOptionAndEchoesTheMoment) {
+  const DaemonProcess daemon;
+  const Ended moment = Ask({"maintenance", "announce", "2100-01-01T02:00+02:00", "--new-id", "m1"});
+  EXPECT_EQ(moment.output, "m1\n");
+  EXPECT_EQ(moment.error, "harmonaize: m1 does not begin before 2100-01-01T00:00:00Z\n");
+  EXPECT_EQ(Ask({"maintenance", "announce", "1h30m", "--new-id", "m2"}).status, 0);
+  EXPECT_NE(Announced("m2").at("not_before"), nullptr);
+  Announce({"--id", "m2", "--at", "unknown"});
+  EXPECT_EQ(Announced("m2").at("not_before"), nullptr) << "the time was taken back";
+  EXPECT_EQ(Ask({"maintenance", "announce", "soon"}).status, 2);
+}
+
+TEST(MaintenanceCommand, WhatIsOverdueIsMarkedAndNewJobsDoNotHearOfIt) {
+  const DaemonProcess daemon;
+  Announce({"--new-id", "soon", "--in", "1s"});
+  while (!Announced("soon").at("overdue")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  ExpectHolds(Output({"maintenance", "list"}), "scheduled, overdue");
+  Announce({"--new-id", "later", "--in", "1h"});
+  EXPECT_EQ(Announced("later").at("overdue"), false);
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
+    if (rank != 0) return;
+    EXPECT_EQ(LastEvent("maintenance.scheduled").at("data").at("maintenance"), "later");
+    EXPECT_EQ(Announced("later").at("answers").at(0).at("job_name"), "train");
+    EXPECT_EQ(Announced("soon").at("jobs_told"), 0);
+  }));
+  Output({"maintenance", "start", "soon"});
+}
+
+TEST(MaintenanceCommand, JobsReadHowLongThereIsAndNeverMore) {
+  const DaemonProcess daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
+    if (rank != 0) return;
+    Announce({"--new-id", "m1", "--in", "2d"});
+    const json event = LastEvent("maintenance.scheduled");
+    const std::string text = event.at("data").at("text");
+    const std::string moment = Announced("m1").at("not_before").get<std::string>().substr(0, 19);
+    ExpectHolds(text, "maintenance in ");
+    ExpectHolds(text, ", at " + moment + "Z ends");
+    const bool is_whole = event.at("data").at("notice_seconds") >= 172800;
+    ExpectHolds(text, is_whole ? "in 2 d 0 h" : "in 1 d 23 h");
+  }));
 }
 
 TEST(EventsCommand, AcknowledgesAndAsksForMoreTime) {
@@ -184,11 +255,44 @@ TEST(EventsCommand, AcknowledgesAndAsksForMoreTime) {
   EXPECT_EQ(Ask({"events", "--extend", "x"}).status, 2);
 }
 
+TEST(EventsCommand, SaysHowToAnswerAndTakesTheBeginningOfAnIdAndThatOfAnAnnouncement) {
+  const DaemonProcess daemon;
+  ASSERT_TRUE(WithRanks("train", [&](ncclComm_t communicator, int rank) {
+    if (rank == 0) {
+      const std::string announced = Announce({"--in", "1h"});
+      const std::string id = LastEvent("maintenance.scheduled").at("id");
+      const std::string table = Output({"events"});
+      ExpectHolds(table, "\n    answer with: harmonaize events --acknowledge " + id);
+      const std::string first = Output({"events", "--acknowledge", id.substr(0, 8)});
+      ExpectHolds(first, "acknowledged 20");
+      EXPECT_EQ(Output({"events", "--acknowledge", announced}), first);
+      const std::string other = Announce({"--in", "2h"});
+      while (Announced(other).at("jobs_told") == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+      const Ended several = Ask({"events", "--acknowledge", id.substr(0, 8)});
+      EXPECT_EQ(several.status, 1);
+      ExpectHolds(several.error, "may be any of 2 events; say which: " + id + ", ");
+      ExpectHolds(Output({"events", "--extend", other, "--by", "10min"}), "is asked for, until");
+      Output({"maintenance", "cancel", other});
+      EXPECT_EQ(Output({"events", "--acknowledge", id.substr(0, 8)}), first)
+          << "one of both can still be answered";
+      const Ended over = Ask({"events", "--acknowledge", other});
+      EXPECT_EQ(over.status, 1);
+      ExpectHolds(over.error, "that was called off");
+      const Ended unknown = Ask({"events", "--acknowledge", "zz"});
+      EXPECT_EQ(unknown.status, 1);
+      ExpectHolds(unknown.error, "`harmonaize events --types maintenance.scheduled --json`");
+    }
+    EXPECT_EQ(CountRanks(communicator), 2);
+  }));
+}
+
 TEST(PromisesCommand, KeepsAnswersOverACrash) {
   RestartingDaemon daemon;
   ASSERT_TRUE(WithRanks("train", [&](ncclComm_t, int rank) {
     if (rank != 0) return;
-    Announce({"--id", "m1", "--in", "1h"});
+    Announce({"--new-id", "m1", "--in", "1h"});
     Output({"events", "--acknowledge", LastEvent("maintenance.scheduled").at("id")});
   }));
   daemon.Crash();
@@ -208,17 +312,31 @@ TEST(DrainCommand, RefusesNewProgramsAndLetsOthersGoOn) {
   EXPECT_EQ(Output({"drain", "--show"}), "the daemon serves: it does not drain\n");
   ASSERT_TRUE(WithRanks("train", [&](ncclComm_t communicator, int rank) {
     if (rank == 0) {
-      ExpectHolds(Output({"drain", "--within", "1h", "--reason", "disks"}), "train");
+      const std::string begun = Output({"drain", "--within", "1h", "--reason", "disks"});
+      ExpectHolds(begun, "train");
+      ExpectHolds(begun, "reason: disks");
       EXPECT_EQ(Readiness(), std::pair(503, std::string("draining\n")));
       EXPECT_EQ(LastEvent("maintenance.scheduled").at("data").at("ranks"), json::array({0, 1}));
       const json drain = Document({"drain", "--show"});
       EXPECT_EQ(drain.at("state"), "draining");
       EXPECT_EQ(drain.at("reason"), "disks");
       EXPECT_EQ(drain.at("jobs").at(0).at("ranks"), 2);
+      // What is not named stays.
+      Output({"drain", "--restart"});
+      const json again = Document({"drain"});
+      EXPECT_EQ(again.at("deadline"), drain.at("deadline"));
+      EXPECT_EQ(again.at("reason"), "disks");
+      EXPECT_EQ(again.at("restart"), true);
+      const json less = Document({"drain", "--no-restart", "--within", "none"});
+      EXPECT_EQ(less.at("deadline"), nullptr);
+      EXPECT_EQ(less.at("restart"), false);
+      EXPECT_EQ(less.at("reason"), "disks");
+      EXPECT_EQ(Ask({"drain", "--restart", "--no-restart"}).status, 2);
       const Ended waited = Ask({"drain", "--wait", "--within", "1s"});
       EXPECT_EQ(waited.status, 124);
       ExpectHolds(waited.output, "the deadline has passed: waiting for 1 job with 1 communicator");
       ExpectHolds(waited.error, "harmonaize: waiting for 1 job with 1 communicator: train (");
+      ExpectHolds(Output({"drain", "--show"}), "the daemon takes no new programs since");
     }
     EXPECT_EQ(CountRanks(communicator), 2);
     // A program that runs goes on to make communicators.
@@ -285,7 +403,8 @@ TEST(DrainCommand, RestartsAtTheDeadlineWhoeverIsLeft) {
     EXPECT_EQ(CountRanks(communicator), 2);
     if (rank == 0) {
       const Ended restarted = Ask({"drain", "--wait", "--restart", "--within", "2s"});
-      EXPECT_EQ(restarted.status, 0) << restarted.error;
+      EXPECT_EQ(restarted.status, 124) << restarted.error;
+      ExpectHolds(restarted.output, "1 communicator that was left ended with it");
     }
     std::vector<float> data(8, 1);
     EXPECT_EQ(ncclAllReduce(data.data(), data.data(), 8, ncclFloat, ncclSum, communicator, nullptr),

@@ -73,6 +73,12 @@ TEST(TokenCommand, RefusesOrdersThatCannotBeMeant) {
   EXPECT_EQ(RunCommand({"token", "create"}, nobody).status, 2);
   EXPECT_EQ(RunCommand({"token", "create", "--scope", "metrics", "--days", "367"}, nobody).status,
             2);
+  for (const char* const days : {"367d", "1min", "0", "", "month", "3x"}) {
+    const Ended refused =
+        RunCommand({"token", "create", "--scope", "metrics", "--days", days}, nobody);
+    EXPECT_EQ(refused.status, 2) << days;
+    ExpectHolds(refused.error, "such as 30, 30d or 12h");
+  }
   EXPECT_EQ(RunCommand({"token", "revoke"}, nobody).status, 2);
   EXPECT_EQ(RunCommand({"token", "list"}, nobody).status, 1);
 }

@@ -189,7 +189,7 @@ std::string EventIdOf(uid_t user, const std::string& type) {
 TEST_F(CommandsOfUsers, AnswerAndReadPromisesOfTheirOwnAlone) {
   PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
     const SystemDaemon daemon;
-    EXPECT_EQ(Command(0, {"maintenance", "announce", "--id", "m1", "--in", "1h"}).status, 0);
+    EXPECT_EQ(Command(0, {"maintenance", "announce", "--new-id", "m1", "--in", "1h"}).status, 0);
     ASSERT_EQ(RunWithRanksAs(kAlice, "alices", [] {}), 0);
     ASSERT_EQ(RunWithRanksAs(kBob, "bobs", [] {}), 0);
     EXPECT_EQ(Command(0, {"events", "--follow", "--from", "start", "--limit", "2"}).status, 0);

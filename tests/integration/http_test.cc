@@ -105,7 +105,7 @@ TEST(Http, AnAnswerAtOneHostReachesTheOneThatAnnounced) {
           AsOperator(cluster.daemon(1).socket_path(),
                      {.method = "POST",
                       .target = "/v1/hosts/this/maintenance",
-                      .body = R"({"id": "m1", "not_before": "2100-01-01T00:00:00Z"})"});
+                      .body = R"({"new_id": "m1", "not_before": "2100-01-01T00:00:00Z"})"});
       EXPECT_EQ(status, 200) << notice;
     }
     hzEvent_t event;
@@ -148,7 +148,8 @@ TEST(Http, AnnouncedMaintenanceReachesTheRanksOfAJob) {
           daemon.socket_path(),
           {.method = "POST",
            .target = "/v1/hosts/this/maintenance",
-           .body = R"({"id": "m1", "duration_seconds": 60, "survives": true, "text": "disks"})"});
+           .body =
+               R"({"new_id": "m1", "duration_seconds": 60, "survives": true, "text": "disks"})"});
       EXPECT_EQ(status, 200) << notice;
     }
     hzEvent_t event;

@@ -40,8 +40,10 @@ PATIENCE_SECONDS = 15
 # Good operations before a fault, by which the daemons learn what is usual.
 USUAL_OPERATIONS = 12
 LARGE = 256 << 10  # elements: 1 MiB, some 0.2 s on the laboratory's links
-# What a slow link is left with, of 100 Mbit/s. Less would hold up the daemons' own words, too.
-SLOW = "2Mbit"
+# What slow links are left with, of 100 Mbit/s. The daemons' own words share a link's queues with data, and
+# the answers of a host behind the slowest often take longer than a daemon may be silent. With still less,
+# nothing at all comes from the host for as long: the laboratory's packets of 64 KiB take a second each.
+SLOW = {"slow link": "2Mbit", "slow link, private data": "2Mbit", "crawling link": "512Kbit"}
 # A turn of the healthy job: one rank computes, all queue so many operations, and then wait for each of some.
 HEALTHY_COMPUTES_SECONDS = 10
 HEALTHY_TURN_SECONDS = 13
@@ -84,12 +86,13 @@ KINDS = [
     Kind("slow link", {("slow_transfer", None)}, alone=True, names="all"),
     # Ranks whose windows are full wait for others, and are not named as ranks that do not fill theirs.
     Kind("slow link, private data", {("slow_transfer", None)}, alone=True, names="all"),
+    Kind("crawling link", {("slow_transfer", None)}, alone=True, names="all"),
     Kind("stopped daemon", {("daemon_unreachable", None)}, alone=True, names="the host"),
     # It is closed, not silent: operations fail at once, and their ranks are told why.
     Kind("dead daemon", {("lost", None), ("daemon_unreachable", None)}, alone=True, ends=True,
          names="the host"),
 ]
-SLOW_LINKS = ("slow link", "slow link, private data")
+SLOW_LINKS = tuple(SLOW)
 OF_DAEMONS = ("cut link", "stopped daemon", "dead daemon")
 
 
@@ -116,7 +119,8 @@ class Fault:
     def body(self, library, communicator, rank):
         """What a rank does; the guilty one does something else before its last operation."""
         count = LARGE if self.kind.name in SLOW_LINKS else 1024
-        self.memory = library.memory(4 * LARGE) if self.kind.name == "slow link" else None
+        in_shared_memory = self.kind.name in ("slow link", "crawling link")
+        self.memory = library.memory(4 * LARGE) if in_shared_memory else None
         for _ in range(USUAL_OPERATIONS):
             if self.memory is not None:
                 communicator.queue_all_reduce(self.memory, count, None)
@@ -305,7 +309,7 @@ def disturb_around(cluster, fault):
         fault.begun.touch()
         return lambda: cluster.laboratory.disturb("link-up", link)
     if name in SLOW_LINKS:
-        cluster.laboratory.disturb("rate", link, SLOW)
+        cluster.laboratory.disturb("rate", link, SLOW[name])
         fault.begun.touch()
         return lambda: cluster.laboratory.disturb("rate", link, "nominal")
     daemon = cluster.daemon_of(host)

@@ -56,6 +56,9 @@ struct OperationKey {
   uint64_t sequence = 0;  ///< Of a collective.
   int from = -1;          ///< Of a pair: the sender.
   int to = -1;            ///< Of a pair: the receiver.
+  /// The ranks carry it out themselves, all at one host, and `sequence` is the ticket by which they
+  /// count. No message tells of such an operation.
+  bool by_ranks = false;
 
   auto operator<=>(const OperationKey&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/clock.h"
 #include "src/base/pause.h"
@@ -112,15 +113,22 @@ Status InlineLaunch::AwaitAll() {
   progress_ = 0;
   spins_ = 0;
   waiting_since_ns_ = 0;
+  const Status health = AdvanceUntilDone();
+  if (told_ != nullptr) TakeBackWait();
+  HZ_RETURN_IF_ERROR(health);
+  for (InlineOperation& operation : operations_) {
+    if (operation.state() == InlineOperation::State::kFailed) return GiveUp(operation);
+  }
+  return Status::Ok();
+}
+
+Status InlineLaunch::AdvanceUntilDone() {
   while (!AdvanceAll()) {
     const Status health = Pause();
     if (health.ok()) continue;
     // A rank that has done its part may exit before this thread looks again. What it left behind is
     // visible here, because the daemon told of the exit after it.
     if (!AdvanceAll()) return health;
-  }
-  for (InlineOperation& operation : operations_) {
-    if (operation.state() == InlineOperation::State::kFailed) return GiveUp(operation);
   }
   return Status::Ok();
 }
@@ -161,6 +169,7 @@ Status InlineLaunch::Pause() {
     progress_ = progress;
     spins_ = 0;
     waiting_since_ns_ = now;
+    if (told_ != nullptr) TakeBackWait();
   }
   const uint64_t waited = now - waiting_since_ns_;
   if (waited > withdraw_after_ns_ && !withdrawn_) {
@@ -177,8 +186,30 @@ Status InlineLaunch::Pause() {
       });
   if (waiting == operations_.end()) return Status::Ok();  // withdrawn a moment ago
   HZ_RETURN_IF_ERROR(waiting->operation().communicator->CheckHealth());
+  if (waited >= kInlineToldAfterNanoseconds) TellWait(*waiting);
   SleepOn(*waiting);
   return Status::Ok();
+}
+
+// Tells the daemon of a wait, which it otherwise does not see, and passes on what the daemon says.
+void InlineLaunch::TellWait(const InlineOperation& operation) {
+  Communicator& communicator = *operation.operation().communicator;
+  if (told_ == &operation) {
+    operation.path().TellAwaited(operation.Wait());
+  } else {
+    if (told_ != nullptr) TakeBackWait();
+    told_ = &operation;
+    operation.path().TellWait(communicator.session(), operation.Wait());
+  }
+  static_cast<void>(communicator.OnTick());
+}
+
+void InlineLaunch::TakeBackWait() {
+  const InlineOperation& told = *std::exchange(told_, nullptr);
+  Communicator& communicator = *told.operation().communicator;
+  told.path().TakeBackWait(communicator.session());
+  // Also what was said after the last look.
+  static_cast<void>(communicator.OnTick());
 }
 
 void InlineLaunch::SleepOn(InlineOperation& operation) {

@@ -32,11 +32,14 @@ class InlineLaunch {
   void StartAll(std::span<const Operation> operations);
   void ResumeAll(std::span<const Operation> operations, uint32_t done);
   Status AwaitAll();
+  Status AdvanceUntilDone();
   static Status GiveUp(const InlineOperation& operation);
   bool AdvanceAll();
   Status Pause();
   void WithdrawAll();
   void SleepOn(InlineOperation& operation);
+  void TellWait(const InlineOperation& operation);
+  void TakeBackWait();
   uint64_t Progress() const;
 
   std::vector<InlineOperation> operations_;
@@ -47,6 +50,7 @@ class InlineLaunch {
   uint64_t progress_ = 0;
   int spins_ = 0;
   uint64_t waiting_since_ns_ = 0;
+  const InlineOperation* told_ = nullptr;  ///< The daemon has been told that it waits.
 };
 
 }  // namespace harmonaize

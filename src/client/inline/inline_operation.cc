@@ -106,6 +106,25 @@ bool InlineOperation::Follow(Rendezvous::State state) {
   return true;
 }
 
+InlineWait InlineOperation::Wait() const {
+  InlineWait wait{.collective = operation_->collective,
+                  .type = operation_->type,
+                  .op = operation_->op,
+                  .root = operation_->root,
+                  .count = operation_->count,
+                  .ticket = sequence_->ticket};
+  if (IsPointToPoint(operation_->collective)) {
+    wait.for_ranks = uint32_t{1} << operation_->root;
+  } else if (!agreed_) {
+    wait.for_ranks = rendezvous_.MissingOf(sequence_->ticket);
+  } else {
+    // Of an operation that goes directly, the second piece tells that a rank's result is made.
+    wait.for_ranks =
+        path_->CollectiveAt(sequence_->slot + taken_).MissingOf(sequence_->ticket + taken_);
+  }
+  return wait;
+}
+
 void InlineOperation::LeaveInline() {
   ++sequence_->ticket;
   state_ = State::kOffload;

@@ -7,6 +7,7 @@
 #include "src/client/inline/inline_path.h"
 #include "src/client/inline/rendezvous.h"
 #include "src/client/operation/operation.h"
+#include "src/ipc/inline_wait.h"
 
 namespace harmonaize {
 
@@ -87,6 +88,8 @@ class InlineOperation {
   const Status& failure() const { return failure_; }
   /// Returns a number that grows with every step taken.
   uint64_t progress() const { return published_ + taken_ + (agreed_ ? 1 : 0); }
+  /// Returns what the operation waits for. Requires: its state is kWaiting.
+  InlineWait Wait() const;
   const Operation& operation() const { return *operation_; }
   InlinePath& path() const { return *path_; }
 

@@ -181,6 +181,17 @@ void InlinePath::Sleep(uint32_t announced, uint64_t nanoseconds) {
   CancelSleep();
 }
 
+void InlinePath::TellWait(Session& session, const InlineWait& wait) {
+  if (++waits_told_ == 0) ++waits_told_;  // 0 tells of no wait
+  TellInlineWait(wait, waits_told_, &slot_.wait);
+  session.CountInlineWait(true);
+}
+
+void InlinePath::TakeBackWait(Session& session) {
+  TakeBackInlineWait(&slot_.wait);
+  session.CountInlineWait(false);
+}
+
 void InlinePath::CancelSleep() {
   header().sleepers.fetch_sub(1, std::memory_order_relaxed);
 }

@@ -92,6 +92,14 @@ class InlinePath {
   void Sleep(uint32_t announced, uint64_t nanoseconds);
   void CancelSleep();
 
+  /// Tells the daemon that this rank has waited for long in an operation; for whom it waits in it
+  /// by now; and that it waits no more.
+  void TellWait(Session& session, const InlineWait& wait);
+  void TellAwaited(const InlineWait& wait) {
+    slot_.wait.for_ranks.store(wait.for_ranks, std::memory_order_relaxed);
+  }
+  void TakeBackWait(Session& session);
+
   /// Returns where this rank's buffers lie in memory that the others can map.
   BufferReference Locate(Session& session, const void* address, uint64_t bytes) {
     return locator_.Locate(session, address, bytes);
@@ -132,7 +140,8 @@ class InlinePath {
   BufferProbe probe_;
   BufferLocator locator_;
   PeerMemory peer_memory_;
-  uint32_t gone_seen_ = 0;  ///< Count of InlineSlot::gone up to which regions are forgotten.
+  uint32_t waits_told_ = 0;  ///< How many waits the daemon has been told of.
+  uint32_t gone_seen_ = 0;   ///< Count of InlineSlot::gone up to which regions are forgotten.
   Sequence collectives_;
   std::vector<Sequence> sends_;     // by peer
   std::vector<Sequence> receives_;  // by peer

@@ -77,4 +77,15 @@ bool Rendezvous::AllHave(uint64_t ticket) const {
   return true;
 }
 
+uint32_t Rendezvous::MissingOf(uint64_t ticket) const {
+  uint32_t missing = 0;
+  for (int i = 0; i < count_; ++i) {
+    if (i == own_ || line(i).ready.load(std::memory_order_acquire) >> kTicketShift >= ticket) {
+      continue;
+    }
+    missing |= uint32_t{1} << i;
+  }
+  return missing;
+}
+
 }  // namespace harmonaize

@@ -113,6 +113,8 @@ class Rendezvous {
     return agree;
   }
 
+  /// Returns the participants whose lines carry no such ticket yet, a bit for each.
+  uint32_t MissingOf(uint64_t ticket) const;
   /// Returns whether all lines carry `ticket` or a later one. For pieces after the first, when the
   /// decision has been taken.
   bool AllHave(uint64_t ticket) const;

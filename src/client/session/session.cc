@@ -168,9 +168,7 @@ Status Session::CheckPulse(const char* awaited) {
     case DaemonPulse::Finding::kAlive: return Status::Ok();
     case DaemonPulse::Finding::kSilent: return Silent(awaited, DaemonTimeoutNanoseconds());
     case DaemonPulse::Finding::kRing: {
-      // Rung even if the daemon says that it is awake: it still looks at the bell now and then.
-      const uint64_t one = 1;
-      if (HasDescriptors() && write(doorbell_.get(), &one, sizeof one) < 0) break;
+      RingInAnyCase();
       break;
     }
     case DaemonPulse::Finding::kSlow: {
@@ -266,6 +264,23 @@ void Session::Nudge() {
   if (segment_->ring.consumer_waiting.load(std::memory_order_seq_cst) == 0) return;
   const std::lock_guard lock(submit_mutex_);
   RingDoorbell();
+}
+
+void Session::CountInlineWait(bool waits) {
+  std::atomic<uint32_t>& count = segment_->header.inline_waits;
+  if (!waits) {
+    count.fetch_sub(1, std::memory_order_seq_cst);
+    return;
+  }
+  count.fetch_add(1, std::memory_order_seq_cst);
+  RingInAnyCase();
+}
+
+// Rings even if the daemon says that it is awake: it still looks at the bell now and then.
+void Session::RingInAnyCase() {
+  const uint64_t one = 1;
+  // A write can only fail when the counter is full, and then the daemon has been rung already.
+  if (HasDescriptors() && write(doorbell_.get(), &one, sizeof one) < 0) return;
 }
 
 void Session::RingDoorbell() {

@@ -118,6 +118,10 @@ class Session {
   /// Requires: the word was written before, sequentially consistent.
   void Nudge();
 
+  /// Counts a rank that tells the daemon of a wait on the inline path (InlineSlot::wait), which was
+  /// written before, and rings; or one that waits no more.
+  void CountInlineWait(bool waits);
+
   MemberSlot& member_slot(uint32_t member) { return segment_->members[member]; }
   StreamSlot& stream_slot(uint32_t stream) { return segment_->streams[stream]; }
 
@@ -154,6 +158,7 @@ class Session {
   size_t TakeRoomForSome(std::span<const OperationDescriptor> descriptors,
                          std::span<const QueueShare> queues);
   void RingDoorbell();
+  void RingInAnyCase();
 
   template <typename Reply>
   static Result<Reply> DecodeReply(std::span<const std::byte> bytes) {

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "cli/json_view.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize {
@@ -47,9 +48,22 @@ TEST(PlanHistoryTable, ShowsEachChangeWithItsReason) {
   ExpectHolds(table, "called off: a rank has left");
 }
 
+TEST(CommunicatorTable, ShowsTenantsPlansWithoutTheirWay) {
+  Json document = Json::parse(kCommunicator);
+  document.erase("home");
+  for (const char* const way : {"order", "hosts", "paths"}) document["plans"][0].erase(way);
+  const Result<std::string> table = CommunicatorTable(document.dump());
+  ExpectHolds(table, "ring  ");
+  EXPECT_EQ(table->find("paths"), std::string::npos) << *table;
+  EXPECT_EQ(table->find("another host"), std::string::npos) << "it has a history";
+}
+
 TEST(PlanHistoryTable, SaysWhoKnowsIt) {
   ExpectHolds(PlanHistoryTable(R"({"hosts": [{}], "home": false})"), "another host");
   ExpectHolds(PlanHistoryTable(R"({"hosts": [{}], "home": true})"), "have not changed");
+  // Tenants are not told which daemon is the home, but the home alone has a history.
+  ExpectHolds(PlanHistoryTable(R"({"hosts": [{}], "history": []})"), "have not changed");
+  ExpectHolds(PlanHistoryTable(R"({"hosts": [{}]})"), "another host");
   EXPECT_TRUE(PlanHistoryTable("{}").ok());
   EXPECT_TRUE(PlanHistoryTable(R"({"hosts": [4], "home": true, "history": [3, {}]})").ok());
   EXPECT_FALSE(PlanHistoryTable("[").ok());

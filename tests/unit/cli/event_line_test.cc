@@ -61,6 +61,46 @@ TEST(EventLine, IsOneLineThatSteersNoTerminalWhateverTheEventHolds) {
   EXPECT_NE(EventLine(Json::array(), {}).find("-"), std::string::npos);
 }
 
+constexpr char kMaintenance[] = R"({
+  "id": "3f9a01c2d4e5f60718293a4b5c6d7e8f.00000000000000aa",
+  "source": "/harmonaize/jobs/3f9a01c2d4e5f60718293a4b5c6d7e8f",
+  "type": "io.harmonaize.maintenance.scheduled", "tenant": "uid 1000",
+  "data": {"not_before": "2026-11-26T09:00:00.000000Z", "text": "maintenance in 1 h"}})";
+constexpr double kBeforeNine = 1795683599;  // 2026-11-26T08:59:59Z
+
+TEST(AnswerLine, SaysHowToAnswerUntilTheDeadline) {
+  const Json event = Json::parse(kMaintenance);
+  EXPECT_EQ(AnswerLine(event, {.now_seconds = kBeforeNine}),
+            "    answer with: harmonaize events --acknowledge "
+            "3f9a01c2d4e5f60718293a4b5c6d7e8f.00000000000000aa  (or --extend ID --by 10min)\n");
+  EXPECT_EQ(AnswerLine(event, {.now_seconds = kBeforeNine + 1}), "");
+  Json unknown_time = event;
+  unknown_time["data"].erase("not_before");
+  EXPECT_EQ(AnswerLine(unknown_time, {.now_seconds = kBeforeNine + 1}),
+            "    answer with: harmonaize events --acknowledge "
+            "3f9a01c2d4e5f60718293a4b5c6d7e8f.00000000000000aa\n")
+      << "there is no time beyond which more could be asked for";
+}
+
+TEST(AnswerLine, IsEmptyWhereNothingIsAsked) {
+  EXPECT_EQ(AnswerLine(Json::parse(kLate), {}), "");
+  EXPECT_EQ(AnswerLine(Json::array(), {}), "");
+}
+
+TEST(AnswerLine, IsForTheOwnEventsOfAnOperatorAlone) {
+  const Json event = Json::parse(kMaintenance);
+  EXPECT_NE(AnswerLine(event, {.tenants = true, .own_tenant = "uid 1000"}), "");
+  EXPECT_EQ(AnswerLine(event, {.tenants = true, .own_tenant = "uid 0"}), "");
+}
+
+TEST(AnswerLine, OffersNothingForAShellThatIsNoId) {
+  Json event = Json::parse(kMaintenance);
+  for (const char* const id : {"$(reboot).00000000000000aa", "a; b", "host.00000000000000aa", ""}) {
+    event["id"] = id;
+    EXPECT_EQ(AnswerLine(event, {}), "") << id;
+  }
+}
+
 TEST(EventLine, LeavesATimeAsItIsWhoseFormIsAnother) {
   Json event = Json::parse(kLate);
   event["time"] = "2026-11-26T08:30:00Z";

@@ -16,7 +16,8 @@ constexpr char kJobs[] = R"({"jobs": [
                      {"id": "a1b2c3d5", "name": "tp0", "size": 2, "state": "ready"}]},
   {"id": "3f9b000000000000000000000000000f", "name": "", "kind": "unknown",
    "began": "2026-11-26T08:31:00.500000Z", "ended": "2026-11-26T08:32:00.000000Z", "waiting": 0,
-   "communicators": []}]})";
+   "operations": 77, "communicators": [],
+   "ended_communicators": {"count": 3, "operations": 77, "bytes": 2048, "ranks": 4}}]})";
 
 std::string TableOf(const std::string& document) {
   const Result<std::string> table = JobTable(document);
@@ -29,8 +30,8 @@ TEST(JobTable, ShowsEachJobInARow) {
             "  waiting\n"
             "3f9a01c2  llama  training  2026-11-26T08:30:00Z              2      8       12034"
             "        1\n"
-            "3f9b0000  -      unknown   2026-11-26T08:31:00Z              0      -           -"
-            "        0\n"
+            "3f9b0000  -      unknown   2026-11-26T08:31:00Z              3      4          77"
+            "        -\n"
             "    ended 2026-11-26T08:32:00Z\n");
 }
 
@@ -44,7 +45,10 @@ TEST(JobTable, NamesTenantsWhereTheDaemonDoes) {
 
 TEST(JobTable, LeavesOutTheOperationsThatADaemonDoesNotTell) {
   Json jobs = Json::parse(kJobs);
-  jobs["jobs"][0].erase("operations");
+  for (Json& job : jobs["jobs"]) {
+    job.erase("operations");
+    job.erase("ended_communicators");
+  }
   EXPECT_EQ(TableOf(jobs.dump()).find("operations"), std::string::npos);
 }
 
@@ -82,6 +86,19 @@ TEST(JobDetails, ShowsCommunicatorsRanksAndWhatWaits) {
             "    ranks that have left: 2\n"
             "a1b2c3d5      -     broken           -   2           0      0 B           -\n"
             "    rank 1 is gone\n");
+}
+
+TEST(JobDetails, CountWhatEndedCommunicatorsHaveDone) {
+  Json job = Json::parse(kJob);
+  job["ended_communicators"] = {{"count", 3}, {"operations", 77}, {"bytes", 2048}, {"ranks", 4}};
+  EXPECT_NE(DetailsOf(job.dump()).find("\n3 ended before, after 77 operations and 2 KiB\n"),
+            std::string::npos)
+      << DetailsOf(job.dump());
+  job["communicators"] = Json::array();
+  EXPECT_NE(DetailsOf(job.dump())
+                .find("\n\nno communicators\n3 ended before, after 77 operations and 2 KiB\n"),
+            std::string::npos)
+      << DetailsOf(job.dump());
 }
 
 TEST(JobDetails, ShowsOperatorsTheProcesses) {

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/clock.h"
 #include "src/base/file_descriptor.h"
 #include "tests/support/transport_node.h"
 
@@ -44,6 +45,36 @@ TEST(Links, CarryControlMessagesInOrder) {
   const std::vector<std::byte> too_long(transport::kMaxControlBytes + 1);
   EXPECT_EQ(a->SendControl(a.peer(), too_long).code(), Code::kInvalidArgument);
   EXPECT_EQ(a->SendControl(12345, {}).code(), Code::kRemoteError);
+}
+
+// Both what a rail carries and what the daemons say counts.
+TEST(Links, ThatCarryBytesTellSinceWhenNothingCame) {
+  TransportNode a;
+  TransportNode b;
+  ASSERT_TRUE(Join(&a, &b));
+  const uint64_t joined = a->HeardNs(a.peer());
+  EXPECT_GT(joined, 0u);
+  EXPECT_LE(joined, MonotonicNanoseconds());
+  EXPECT_EQ(a->HeardNs(12345), 0u);
+  const auto hears = [&](TransportNode* node, uint64_t before_ns) {
+    return PumpUntil({&a, &b}, [&] { return (*node)->HeardNs(node->peer()) > before_ns; });
+  };
+  ASSERT_TRUE(b->SendControl(b.peer(), std::as_bytes(std::span("word"))).ok());
+  EXPECT_TRUE(hears(&a, joined));
+
+  // Data alone: the sender's side hears no more than heartbeats.
+  const uint64_t before = a->HeardNs(a.peer());
+  std::vector<std::byte> received(100);
+  const auto receive = a.Receive(a.peer(), 1, received);
+  const auto send = b.Send(b.peer(), 1, received);
+  EXPECT_TRUE(hears(&a, before));
+  EXPECT_TRUE(PumpUntil({&a, &b}, [&] { return send->done && receive->done; }));
+
+  // A peer that does nothing is not heard.
+  PumpFor({&a, &b}, 0.01);
+  const uint64_t last = a->HeardNs(a.peer());
+  PumpFor({&a}, 0.1);
+  EXPECT_EQ(a->HeardNs(a.peer()), last);
 }
 
 TEST(Links, APeerThatDoesNotReadIsGivenUp) {

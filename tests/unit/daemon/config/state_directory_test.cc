@@ -1,5 +1,6 @@
 #include "daemon/config/state_directory.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -8,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+
+#include "daemon/config/state_lock.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -53,6 +56,34 @@ TEST_F(StateDirectoryTest, ReplacesAFileWhole) {
   EXPECT_NE(refused.message().find(folder + "/deep/er/taken"), std::string::npos);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder + "/deep/er"), {}), 2);
   std::filesystem::remove_all(folder);
+}
+
+TEST_F(StateDirectoryTest, BelongsToOneDaemonAtATime) {
+  char name[] = "/tmp/harmonaize-state-test-XXXXXX";
+  const std::string folder = std::string(mkdtemp(name)) + "/state";
+  {
+    const Result<FileDescriptor> first = LockState(folder, "/run/one.sock");
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    EXPECT_TRUE(first->valid());
+    EXPECT_NE(fcntl(first->get(), F_GETFD) & FD_CLOEXEC, 0) << "or it would outlive a restart";
+    const Result<FileDescriptor> second = LockState(folder, "/run/two.sock");
+    EXPECT_EQ(second.status().code(), Code::kInvalidUsage);
+    EXPECT_EQ(second.status().message(),
+              "the state directory " + folder + " belongs to another daemon, process " +
+                  std::to_string(getpid()) +
+                  ", which listens at /run/one.sock; stop that one first, or give this one a "
+                  "folder of its own as state.path");
+  }
+  const Result<FileDescriptor> next = LockState(folder, "/run/two.sock");
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  EXPECT_NE(LockState(folder, "").status().message().find("/run/two.sock;"), std::string::npos)
+      << "what a holder said before is gone";
+  std::filesystem::remove_all(std::filesystem::path(folder).parent_path());
+}
+
+TEST_F(StateDirectoryTest, IsNotLockedWhereItCannotBeUsed) {
+  EXPECT_FALSE(LockState("", "/run/one.sock").value().valid());
+  EXPECT_FALSE(LockState("/proc/no/such", "/run/one.sock").value().valid());
 }
 
 TEST_F(StateDirectoryTest, IsNoFolderInWhichStrangersWrite) {

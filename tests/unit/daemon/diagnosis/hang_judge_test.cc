@@ -296,6 +296,34 @@ TEST_F(HangJudgeTest, FollowsCausesToTheirRoot) {
       << Of(1)->text;
 }
 
+// Rank 2 waits in another operation of the communicator for the data of rank 1, which is stopped.
+TEST_F(HangJudgeTest, SaysWhichRankOfTheSameCommunicatorWaitsForWhich) {
+  does[2] = From(0, Doing::kStopped);
+  waiting = [this](uint64_t) {
+    Wait(1, 4, kSecond, {0}, {1, 2});
+    Wait(1, 5, kSecond, {2}, {1}, Awaited::kData);
+  };
+  RunUntil(20 * kSecond);
+  ASSERT_NE(Of(1), nullptr);
+  EXPECT_EQ(Of(1)->roots,
+            std::vector<HangRoot>({{1, "B", HangClass::kNotFilled, Doing::kStopped}}));
+  const std::string& text = Of(1)->text;
+  const bool of_4 = Of(1)->key.sequence == 4;
+  EXPECT_NE(text.find(of_4 ? "s for rank 2, which is waiting for rank 1, which is stopped: "
+                           : "s for the data of rank 1, which is stopped: "),
+            std::string::npos)
+      << text;
+
+  // Where all that are waited for are roots, nobody waits for another.
+  EXPECT_EQ(ReasonOf({.label = "B",
+                      .hang = HangClass::kNotCalled,
+                      .roots = {{1, "B", HangClass::kNotCalled, Doing::kStopped},
+                                {2, "B", HangClass::kNotCalled, Doing::kStopped}},
+                      .waits_for = {1, 2}})
+                .substr(0, 25),
+            "each of which is stopped:");
+}
+
 TEST_F(HangJudgeTest, FollowsAQueuedRankToWhatItsStreamWaitsFor) {
   does[6] = From(0, Doing::kStopped);
   waiting = [this](uint64_t) {

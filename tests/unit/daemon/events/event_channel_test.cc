@@ -269,6 +269,37 @@ TEST_F(EventChannelTest, ACursorOfAnotherDaemonGoesByTheEventsId) {
   EXPECT_EQ(rest.Numbers(), std::vector<int>{3});
 }
 
+TEST_F(EventChannelTest, FindsAJobByItsNameAndByTheBeginningOfItsId) {
+  Add(1, 2, "beefa");
+  Add(3, 3, "beefb");
+  Add(4, 4, "cafe");
+  Inbox inbox;
+  const EventOrder by_beginning{.job = {.text = "beefa"}, .from_the_start = true};
+  EXPECT_TRUE(Subscribe(1, &inbox, by_beginning).ok());
+  Add(5, 5, "cafe");
+  Add(6, 6, "beefa");
+  EXPECT_EQ(inbox.Numbers(), (std::vector<int>{1, 2, 6}));
+  // A job of this name comes before one whose id begins so.
+  const EventOrder by_name{.job = {.text = "beefa", .id_of_name = "cafe"}, .from_the_start = true};
+  const Result<EventChannel::Page> page = channel_->Read(by_name, 10);
+  ASSERT_TRUE(page.ok()) << page.status().message();
+  EXPECT_NE(page->events.find("/jobs/cafe"), std::string::npos);
+  EXPECT_EQ(page->events.find("/jobs/beef"), std::string::npos);
+}
+
+TEST_F(EventChannelTest, RefusesWordsThatStandForNoJobOrForSeveral) {
+  Add(1, 1, "beefa");
+  Add(2, 2, "beefb");
+  Inbox inbox;
+  const Status several = Subscribe(1, &inbox, {.job = {.text = "beef"}});
+  EXPECT_EQ(several.code(), Code::kInvalidArgument);
+  EXPECT_EQ(several.message(), "the ids of several jobs begin with 'beef'; say more of it");
+  const EventOrder none{.job = {.text = "\x1b%_*", .id_of_name = "unheard"}};
+  EXPECT_EQ(Subscribe(2, &inbox, none).code(), Code::kInvalidArgument);
+  EXPECT_EQ(channel_->Read(none, 10).status().message().find('\x1b'), std::string::npos);
+  EXPECT_FALSE(channel_->has_subscribers());
+}
+
 TEST_F(EventChannelTest, PagesListEachEventOnce) {
   for (int i = 1; i <= 25; ++i) Add(i, i, i % 5 == 0 ? "b" : "a");
   EventOrder order{.filter = {.job = "b"}, .from_the_start = true};

@@ -306,6 +306,22 @@ TEST_F(EventLogTest, RemembersTheLastNumbersOfManyJobsAndNotOfAll) {
   EXPECT_EQ(missed->missed, 1);
 }
 
+TEST_F(EventLogTest, FindsJobsByTheBeginningsOfTheirIds) {
+  ASSERT_TRUE(OpenLog().ok());
+  for (const char* const job : {"aa", "ab~", "ab", "b", ""}) AppendNext(job);
+  const auto beginning = [&](const std::string& text, size_t most) {
+    const Result<std::vector<std::string>> jobs = log_->JobsBeginning(text, most);
+    EXPECT_TRUE(jobs.ok()) << jobs.status().message();
+    return jobs.ok() ? *jobs : std::vector<std::string>();
+  };
+  using Jobs = std::vector<std::string>;
+  EXPECT_EQ(beginning("a", 5), (Jobs{"aa", "ab", "ab~"}));
+  EXPECT_EQ(beginning("a", 2), (Jobs{"aa", "ab"}));
+  EXPECT_EQ(beginning("ab", 5), (Jobs{"ab", "ab~"}));
+  EXPECT_EQ(beginning("abc", 5), (Jobs{}));
+  EXPECT_EQ(beginning("%", 5), (Jobs{}));
+}
+
 TEST_F(EventLogTest, KeepsTheSameInMemory) {
   log_ = EventLog::InMemory({.most_bytes = kLeastLogBytes, .most_seconds = kDay}, clock());
   for (int i = 0; i < 2000; ++i) AppendNext("a", 200);

@@ -1,12 +1,17 @@
 // The parts of the HTTP server that need no connection.
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/fsuid.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <set>
 
 #include "daemon/http/base64_url.h"
 #include "daemon/http/entity_tags.h"
 #include "daemon/http/http_exchange.h"
+#include "daemon/http/loopback_peer.h"
 #include "daemon/http/request_checks.h"
 #include "daemon/http/request_reader.h"
 #include "daemon/http/tcp_guests.h"
@@ -182,33 +187,128 @@ HttpLimits FewGuests() {
   return limits;
 }
 
-TEST(TcpGuests, TheOldestStrangerGoesForANewOne) {
-  TcpGuests guests(FewGuests());
-  EXPECT_EQ(guests.Enter(1, "a"), std::nullopt);
-  EXPECT_EQ(guests.Enter(2, "b"), std::nullopt);
-  EXPECT_EQ(guests.Enter(3, "b"), std::nullopt);
-  EXPECT_EQ(guests.Enter(4, "b"), 2u) << "of the same address";
-  guests.Leave(2);
-  EXPECT_EQ(guests.Enter(5, "c"), 1u) << "of any address";
-  guests.Leave(1);
-  EXPECT_EQ(guests.count(), 3u);
+/// Lets strangers in at times of the test's choice.
+class Door {
+ public:
+  explicit Door(const HttpLimits& limits) : guests_(limits) {}
+
+  /// Returns "in", "out", or the number of the stranger that goes.
+  std::string Enter(uint64_t guest, const std::string& address) {
+    const TcpGuests::Entrance entrance = guests_.Enter(guest, address, now_);
+    if (!entrance.admitted) return "out";
+    if (!entrance.leaves.has_value()) return "in";
+    guests_.Leave(*entrance.leaves);
+    return std::to_string(*entrance.leaves);
+  }
+  void Wait(std::chrono::milliseconds time) { now_ += time; }
+  TcpGuests& guests() { return guests_; }
+
+ private:
+  TcpGuests guests_;
+  TcpGuests::Time now_{};
+};
+
+TEST(TcpGuests, TheOldestStrangerGoesForANewOneOnceItHasHadItsTime) {
+  Door door(FewGuests());
+  EXPECT_EQ(door.Enter(1, "a"), "in");
+  EXPECT_EQ(door.Enter(2, "b"), "in");
+  EXPECT_EQ(door.Enter(3, "b"), "in");
+  door.Wait(std::chrono::milliseconds(499));
+  EXPECT_EQ(door.Enter(4, "b"), "out") << "the oldest may still show a token";
+  EXPECT_EQ(door.Enter(5, "c"), "out");
+  EXPECT_EQ(door.guests().count(), 3u);
+  door.Wait(std::chrono::milliseconds(1));
+  EXPECT_EQ(door.Enter(6, "b"), "2") << "of the same address";
+  EXPECT_EQ(door.guests().count(), 3u);
+}
+
+TEST(TcpGuests, TheAddressWithMostStrangersGivesUpAPlaceForAnother) {
+  Door door(FewGuests());
+  EXPECT_EQ(door.Enter(1, "honest"), "in");
+  EXPECT_EQ(door.Enter(2, "flood"), "in");
+  EXPECT_EQ(door.Enter(3, "flood"), "in");
+  door.Wait(std::chrono::seconds(1));
+  EXPECT_EQ(door.Enter(4, "new"), "2") << "although another one is older";
+}
+
+TEST(TcpGuests, WhoShowsATokenInItsTimeIsNotSentAwayByAFlood) {
+  Door door(FewGuests());
+  EXPECT_EQ(door.Enter(1, "a"), "in");
+  for (uint64_t flood = 2; flood < 100; ++flood) {
+    EXPECT_NE(door.Enter(flood, "a"), "1");
+    door.Wait(std::chrono::milliseconds(4));
+  }
+  EXPECT_TRUE(door.guests().ShowToken(1, "token"));
+}
+
+/// Two ends of a TCP connection over loopback. `user`: who makes the client's end.
+struct LoopbackPair {
+  explicit LoopbackPair(uid_t user, const char* loopback = "127.0.0.1:0") {
+    own = transport::NetworkAddress::Parse(loopback).value();
+    const FileDescriptor listener(socket(own.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(listener.get(), own.get(), own.length()), 0);
+    EXPECT_EQ(listen(listener.get(), 1), 0);
+    EXPECT_EQ(getsockname(listener.get(), generic, &length), 0);
+    own = transport::NetworkAddress::From(generic);
+    // A socket belongs to the file system's user id of the thread that makes it.
+    const auto before = static_cast<uid_t>(setfsuid(user));
+    client = FileDescriptor(socket(own.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+    setfsuid(before);
+    EXPECT_EQ(connect(client.get(), own.get(), own.length()), 0);
+    length = sizeof address;
+    accepted = FileDescriptor(accept(listener.get(), generic, &length));
+    peer = transport::NetworkAddress::From(generic);
+  }
+
+  FileDescriptor client;
+  FileDescriptor accepted;
+  transport::NetworkAddress own;
+  transport::NetworkAddress peer;
+};
+
+TEST(LoopbackPeers, TheKernelSaysWhoseTheOtherEndIs) {
+  Result<LoopbackPeers> peers = LoopbackPeers::Open();
+  ASSERT_TRUE(peers.ok()) << peers.status().message();
+  const LoopbackPair mine(getuid());
+  EXPECT_EQ(peers->UserOf(mine.peer, mine.own), getuid());
+  const LoopbackPair six(getuid(), "[::1]:0");
+  EXPECT_EQ(peers->UserOf(six.peer, six.own), getuid());
+  if (getuid() != 0) return;
+  const LoopbackPair other(65534);
+  EXPECT_EQ(peers->UserOf(other.peer, other.own), 65534u);
+  EXPECT_EQ(peers->UserOf(mine.peer, mine.own), 0u);
+}
+
+TEST(LoopbackPeers, ASocketThatNobodyHoldsIsNotTakenForRoots) {
+  Result<LoopbackPeers> peers = LoopbackPeers::Open();
+  ASSERT_TRUE(peers.ok()) << peers.status().message();
+  LoopbackPair pair(getuid());
+  pair.client.Reset();
+  EXPECT_EQ(peers->UserOf(pair.peer, pair.own), std::nullopt);
+  pair.peer.set_port(1);
+  EXPECT_EQ(peers->UserOf(pair.peer, pair.own), std::nullopt) << "there is no such socket";
+  EXPECT_EQ(peers->UserOf({}, pair.own), std::nullopt);
 }
 
 TEST(TcpGuests, ThoseWithATokenStayAndAreCounted) {
-  TcpGuests guests(FewGuests());
+  Door door(FewGuests());
+  TcpGuests& guests = door.guests();
   for (uint64_t i = 1; i <= 2; ++i) {
-    EXPECT_EQ(guests.Enter(i, "a"), std::nullopt);
+    EXPECT_EQ(door.Enter(i, "a"), "in");
     EXPECT_TRUE(guests.ShowToken(i, "first"));
     EXPECT_TRUE(guests.ShowToken(i, "first")) << "a second request counts no more";
   }
-  guests.Enter(3, "a");
+  door.Enter(3, "a");
   EXPECT_FALSE(guests.ShowToken(3, "first")) << "as many of the token as there may be";
   EXPECT_TRUE(guests.ShowToken(3, "second"));
-  guests.Enter(4, "a");
+  door.Enter(4, "a");
   EXPECT_FALSE(guests.ShowToken(4, "third")) << "as many of the address";
-  guests.Enter(5, "b");
+  door.Enter(5, "b");
   EXPECT_TRUE(guests.ShowToken(5, "third"));
-  guests.Enter(6, "c");
+  door.Enter(6, "c");
   EXPECT_FALSE(guests.ShowToken(6, "fourth")) << "as many as there may be";
   EXPECT_EQ(guests.WithToken("first"), (std::vector<uint64_t>{1, 2}));
   guests.Leave(1);

@@ -1,6 +1,8 @@
 // Requests over TCP: who may call, with TLS and without, and for how long.
 
 #include <stdlib.h>
+#include <sys/fsuid.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -279,6 +281,7 @@ TEST_F(HttpTcpTest, AOneTimeTokenIsExchangedForASession) {
 TEST_F(HttpTcpTest, SilentStrangersMakeRoomForOthers) {
   HttpOptions options = OptionsWithTokens();
   options.limits.address_strangers = 4;
+  options.limits.stranger_stays = milliseconds(0);
   StartPlain(std::move(options));
   const std::string secret = Token().secret;
   const auto known = ConnectPlain();
@@ -288,6 +291,44 @@ TEST_F(HttpTcpTest, SilentStrangersMakeRoomForOthers) {
   for (int i = 0; i < 16; ++i) EXPECT_EQ(silent[static_cast<size_t>(i)]->ReadToEnd(), "");
   EXPECT_EQ(ConnectPlain()->Ask(Asking("GET", "/", secret)).status, 200);
   EXPECT_EQ(known->Ask(Asking("GET", "/", secret)).status, 200) << "who has a token stays";
+}
+
+TEST_F(HttpTcpTest, AFloodOfAnotherUserKeepsNobodyOut) {
+  if (getuid() != 0) GTEST_SKIP() << "two users are needed";
+  HttpOptions options = OptionsWithTokens();
+  options.limits.address_strangers = 4;
+  options.limits.stranger_stays = std::chrono::hours(1);
+  StartPlain(std::move(options));
+  setfsuid(65534);
+  std::vector<std::unique_ptr<RawClient>> silent;
+  for (int i = 0; i < 6; ++i) silent.push_back(ConnectPlain());
+  setfsuid(0);
+  EXPECT_EQ(silent[5]->ReadToEnd(), "") << "the flood's own places are taken";
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ConnectPlain()->Ask(Asking("GET", "/", Token().secret)).status, 200);
+  }
+}
+
+TEST_F(HttpTcpTest, AConstantAnswerIsGivenHoweverOftenItIsAskedFor) {
+  HttpOptions options = OptionsWithTokens();
+  options.limits.caller_requests = {0.01, 2};
+  options.limits.stranger_requests = {0.01, 2};
+  StartPlain(std::move(options));
+  const std::string secret = Token().secret;
+  const auto client = ConnectPlain();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(client->Ask(Asking("GET", "/healthz", secret)).status, 200);
+  }
+  for (const int status : {200, 200, 429}) {
+    EXPECT_EQ(ConnectPlain()->Ask(Asking("GET", "/readyz", secret)).status, status);
+  }
+  for (const int status : {200, 200, 429}) {
+    EXPECT_EQ(ConnectPlain()->Ask(Asking("POST", "/healthz", secret)).status, status);
+  }
+  for (const int status : {401, 401, 429}) {
+    EXPECT_EQ(ConnectPlain()->Ask(Asking("GET", "/healthz", "hz_wrong")).status, status)
+        << "tokens are not guessed there either";
+  }
 }
 
 TEST_F(HttpTcpTest, AStrangerHasLittleTime) {
@@ -331,6 +372,43 @@ TEST_F(HttpTcpTest, WhatOperatorsChangeIsWrittenDown) {
   EXPECT_EQ(lines[0]["status"], 200);
   EXPECT_EQ(lines[1]["who"], "uid 0");
   EXPECT_EQ(lines[1]["path"], "/v1/e");
+}
+
+TEST_F(HttpTcpTest, AnOperatorThatMayOnlyReadCannotFillTheAuditLog) {
+  HttpOptions options = OptionsWithTokens();
+  options.audit = std::move(AuditLog::Start(folder_, {})).value();
+  options.limits.caller_requests = {0.01, 10};
+  std::shared_ptr<AuditLog> audit = options.audit;
+  StartPlain(std::move(options));
+  handler_->Set(
+      [](std::shared_ptr<HttpExchange> exchange) { exchange->Respond(HttpProblem(403, "no")); });
+  const NewToken reader = Token(HttpScope::kOperatorReadOnly);
+  const NewToken changer = Token();
+  const std::string long_path = "/" + std::string(3000, 'x');
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(ConnectPlain()->Ask(Asking("POST", long_path, reader.secret)).status, 403);
+    EXPECT_EQ(ConnectPlain()->Ask(Asking("POST", long_path, changer.secret)).status, 403);
+  }
+  EXPECT_EQ(ConnectPlain()->Ask(Asking("POST", "/", changer.secret)).status, 429);
+  EXPECT_EQ(ConnectPlain()->Ask(Asking("POST", "/", reader.secret)).status, 429);
+  server_.reset();
+  audit.reset();  // writes what waits
+  std::ifstream file(Path(kAuditFile));
+  int tries = 0;
+  int refused = 0;
+  for (std::string text; std::getline(file, text);) {
+    const nlohmann::json line = nlohmann::json::parse(text);
+    if (line.contains("refused")) {
+      refused += line["refused"].get<int>();
+      EXPECT_EQ(line["last_refused"], "token " + reader.token.id.substr(0, 8));
+      continue;
+    }
+    ++tries;
+    EXPECT_EQ(line["who"], "token " + changer.token.id.substr(0, 8));
+    EXPECT_EQ(line["path"], long_path.substr(0, 256) + "...");
+  }
+  EXPECT_EQ(tries, 10);
+  EXPECT_EQ(refused, 10);
 }
 
 // ---------------------------------------------------------------------------------------------

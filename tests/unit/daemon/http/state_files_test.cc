@@ -297,6 +297,55 @@ TEST_F(StateFilesTest, EntriesThatFindNoPlaceInTheAuditLogAreCounted) {
   EXPECT_EQ(written + missing, kEntries + 1);
 }
 
+TEST_F(StateFilesTest, RefusalsHaveOneLineForMany) {
+  AuditLimits limits;
+  limits.refusals_every = std::chrono::hours(1);
+  constexpr int kRefusals = 1000;
+  {
+    const auto log = std::move(AuditLog::Start(folder_, limits)).value();
+    for (int i = 0; i < kRefusals; ++i) {
+      log->CountRefusal("token a");
+      if (i % 100 == 0) log->Add({0, "uid 0", "POST", "/a", 200});
+    }
+    log->Flush();
+  }
+  int lines = 0;
+  int refused = 0;
+  int entries = 0;
+  for (const nlohmann::json& line : LinesOf(Text(kAuditFile))) {
+    lines += line.contains("refused") ? 1 : 0;
+    refused += line.value("refused", 0);
+    entries += line.contains("path") ? 1 : 0;
+  }
+  EXPECT_LE(lines, 2) << "the first one, and the one at the end";
+  EXPECT_EQ(refused, kRefusals);
+  EXPECT_EQ(entries, 10);
+}
+
+TEST_F(StateFilesTest, TheNextLineOfRefusalsComesByItself) {
+  AuditLimits limits;
+  limits.refusals_every = std::chrono::milliseconds(20);
+  const auto log = std::move(AuditLog::Start(folder_, limits)).value();
+  const auto refused = [this] {
+    const std::string text = Text(kAuditFile);
+    int sum = 0;
+    for (const nlohmann::json& line : LinesOf(text.substr(0, text.rfind('\n') + 1)))
+      sum += line.value("refused", 0);
+    return sum;
+  };
+  const auto comes_to = [&](int sum) {
+    for (int i = 0; i < 1000 && refused() < sum; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return refused();
+  };
+  log->CountRefusal("token a");
+  EXPECT_EQ(comes_to(1), 1);
+  log->CountRefusal("token a");
+  log->CountRefusal("token a");
+  EXPECT_EQ(comes_to(3), 3);
+}
+
 TEST_F(StateFilesTest, TheAuditLogFollowsNoLink) {
   fs::create_symlink("elsewhere", Path(kAuditFile));
   const auto log = AuditLog::Start(folder_, {});

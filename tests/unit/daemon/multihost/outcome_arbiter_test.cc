@@ -138,9 +138,24 @@ TEST_F(OutcomeArbiterTest, WhatEndsSinceARankLeftIsNotWaitedFor) {
   Take(2, Progress(State::kRunning, 5));
   Take(0, Progress(State::kRunning, 1, 7));
   EXPECT_TRUE(arbiter_.settles());
-  arbiter_.EndFrom(3);
+  const std::vector<Mismatch> unsettled = arbiter_.EndFrom(3);
   EXPECT_FALSE(arbiter_.settles());
+  ASSERT_EQ(unsettled.size(), 1u) << "what the ranks disagreed about is told all the same";
+  EXPECT_EQ(unsettled[0].sequence, 3u);
+  EXPECT_EQ(unsettled[0].asked.size(), 2u);
+  EXPECT_TRUE(arbiter_.EndFrom(0).empty()) << "it is told once";
   EXPECT_TRUE(arbiter_.Settle(OutcomeArbiter::kSettleNanoseconds + 1).empty());
+}
+
+TEST_F(OutcomeArbiterTest, AnEndTellsOfNoDisagreementThatWasToldOrThatIsNone) {
+  Take(0, Progress(State::kRunning, 0));
+  Take(1, Progress(State::kRunning, 1));
+  EXPECT_TRUE(arbiter_.EndFrom(4).empty()) << "an earlier collective";
+  EXPECT_TRUE(arbiter_.EndFrom(3).empty()) << "they agree";
+  OutcomeArbiter told{2, [](int) { return false; }};
+  told.Take(0, Progress(State::kRunning, 0), 1);
+  EXPECT_TRUE(told.Take(1, Progress(State::kRunning, 1, 9), 1).mismatch.has_value());
+  EXPECT_TRUE(told.EndFrom(0).empty());
 }
 
 TEST_F(OutcomeArbiterTest, AHostThatIsDoneMayDisagreeToo) {
