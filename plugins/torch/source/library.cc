@@ -27,7 +27,7 @@ std::string PreloadedFile() {
 std::vector<std::string> Candidates() {
   std::vector<std::string> files;
   if (const std::string preloaded = PreloadedFile(); !preloaded.empty()) files.push_back(preloaded);
-  if (const char* const home = std::getenv("HARMONAIZE_HOME"); home != nullptr && *home != 0) {
+  if (const char* const home = secure_getenv("HARMONAIZE_HOME"); home != nullptr && *home != 0) {
     // What CMAKE_INSTALL_LIBDIR is on Debian, on other systems, and in a build folder.
     for (const char* const folder : {"/lib/x86_64-linux-gnu/", "/lib64/", "/lib/"}) {
       files.push_back(std::string(home) + folder + kFileName);
