@@ -43,7 +43,7 @@ a line on standard error says how many.
 With --acknowledge a tenant says that it is ready for what an event tells of that has a deadline, such
 as maintenance; --extend asks for more time. Below each event that can still be answered a line says
 how. The text of an event ends with the id of what was announced, in brackets.
-ID is the event's id, the beginning of it where that is enough to tell, or, at the host that is
+EVENT is the event's id, the beginning of it where that is enough to tell, or, at the host that is
 maintained, the id in the event's 'maintenance'. Operators see the answers; neither changes the
 deadline by itself.
 
@@ -203,9 +203,9 @@ void AddOptions(CLI::App& events, EventsOptions& options) {
   CLI::Option* const acknowledge =
       events
           .add_option("--acknowledge", options.acknowledge, "Say that you are ready for this event")
-          ->type_name("ID");
+          ->type_name("EVENT");
   events.add_option("--extend", options.extend, "Ask for more time than this event gives")
-      ->type_name("ID")
+      ->type_name("EVENT")
       ->excludes(acknowledge);
   events.add_option("--by", options.by, "With --extend: how much more, such as 10min; up to 30d")
       ->check(CLI::Validator(CheckMoreTimeWord, ""))

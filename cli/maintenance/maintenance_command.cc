@@ -161,6 +161,20 @@ Result<std::string> SetState(const ChangeOptions& options, const char* state, co
   return options.id + " " + word + "\n";
 }
 
+/// Begins the ids of drains, and longest id of an announcement in bytes: what daemons take.
+constexpr char kDrainPrefix[] = "drain-";
+constexpr size_t kMostIdBytes = 128;
+
+/// Returns "" if the text can be the id of a new announcement, as CLI::Validator requires.
+std::string CheckNewId(const std::string& id) {
+  if (id.empty() || id.size() > kMostIdBytes ||
+      id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") != std::string::npos) {
+    return fmt::format("an id has 1 to {} characters of a-z, 0-9 and '-'", kMostIdBytes);
+  }
+  return id.starts_with(kDrainPrefix) ? "ids that begin with 'drain-' are those of drains"
+                                      : std::string();
+}
+
 std::string CheckWhen(const std::string& word) {
   const bool is_time = SecondsInWord(word).ok() || IsNumberAlone(word);
   return is_time ? CheckSecondsWord(word) : CheckMomentWord(word);
@@ -172,10 +186,11 @@ void AddAnnounce(CLI::App& maintenance, CommandLine& command_line) {
   announce->footer(kAnnounceFooter);
   CLI::Option* const id =
       announce->add_option("--id", options->id, "Change the announcement that has this id")
-          ->type_name("ID");
+          ->type_name("ANNOUNCEMENT");
   announce
       ->add_option("--new-id", options->new_id,
                    "The id of a new announcement: a-z, 0-9 and '-'\n(default: one is drawn)")
+      ->check(CLI::Validator(CheckNewId, ""))
       ->type_name("ID")
       ->excludes(id);
   CLI::Option* const in =
@@ -248,7 +263,7 @@ void AddChange(CLI::App& maintenance, CommandLine& command_line, const Change& c
   auto options = std::make_shared<ChangeOptions>();
   command->footer(std::string(kEndOfStatus) + "Example:\n  harmonaize maintenance " + change.name +
                   " operator-3f9a01c2");
-  command->add_option("ID", options->id, "Its id, as 'maintenance list' shows it")
+  command->add_option("ANNOUNCEMENT", options->id, "Its id, as 'maintenance list' shows it")
       ->required()
       ->type_name("");
   if (change.begins) {

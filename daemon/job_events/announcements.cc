@@ -100,7 +100,7 @@ Status Announcements::Take(const CloudNotice& notice) {
   Keep(notice);
   Log(LogLevel::kInfo, kLogInit, "{} {} {} for this host: {}", notice.source,
       VerbOf(notice.state, is_new), notice.id, notice.text);
-  TellJobs(found->second);
+  TellJobs(found->second, is_new);
   if (HasEnded(notice.state)) notices_.erase(found);
   return Status::Ok();
 }
@@ -233,9 +233,12 @@ void Announcements::OnEnded(const Communicator& communicator) {
   }
 }
 
-void Announcements::TellJobs(Entry& entry) {
+void Announcements::TellJobs(Entry& entry, bool is_new) {
+  const bool to_all = is_new || !IsOverdue(entry.notice);
   for (const auto& [id, communicator] : services_.communicators->all()) {
-    if (communicator->has_ranks_here()) TellOnce(entry, *communicator->job());
+    if (!communicator->has_ranks_here()) continue;
+    Job& job = *communicator->job();
+    if (to_all || entry.heard.contains(&job)) TellOnce(entry, job);
   }
 }
 

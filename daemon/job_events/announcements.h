@@ -100,7 +100,8 @@ class Announcements final : public CommunicatorObserver {
   double PromisedFrom(const CloudNotice& notice) const;
   Status CheckPromise(const CloudNotice& before, const CloudNotice& after) const;
   void Keep(const CloudNotice& notice);
-  void TellJobs(Entry& entry);
+  // Jobs that came when the notice was overdue stay without news of it until it begins.
+  void TellJobs(Entry& entry, bool is_new);
   void TellOnce(Entry& entry, Job& job);
   std::vector<int32_t> RanksHereOf(const Job& job) const;
 

@@ -41,7 +41,8 @@ TEST(Announcements, AJobHearsOfWhatIsNewAloneAndNotOfWhatIsOverdue) {
     if (rank != 0) return;
     Announce({"--new-id", "later", "--in", "1h"});
     EXPECT_EQ(LastEvent("maintenance.scheduled").at("data").at("maintenance"), "later");
-    EXPECT_EQ(EventsOf("maintenance.scheduled").size(), 1u);
+    Announce({"--id", "past", "--for", "10min", "--text", "disks"});
+    EXPECT_EQ(EventsOf("maintenance.scheduled").size(), 1u) << "it is overdue still";
     Output({"maintenance", "cancel", "past"});
     Output({"maintenance", "cancel", "later"});
     const std::vector<json> ended = EventsOf("maintenance.completed");

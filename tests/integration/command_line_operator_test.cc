@@ -72,8 +72,12 @@ TEST(MaintenanceCommand, SaysWhatIsWrong) {
     ExpectHolds(unknown.error, "nothing is announced under the id 'm8'");
   }
   EXPECT_EQ(Ask({"maintenance", "announce", "--id", "m7", "--in", "1h"}).status, 1);
-  EXPECT_EQ(Ask({"maintenance", "announce", "--new-id", "M 7", "--in", "1h"}).status, 1);
-  EXPECT_EQ(Ask({"maintenance", "announce", "--new-id", "drain-7", "--in", "1h"}).status, 1);
+  for (const std::string bad : {"M 7", "drain-7", "", "m_7"}) {
+    const Ended refused = Ask({"maintenance", "announce", "--new-id", bad, "--in", "1h"});
+    EXPECT_EQ(refused.status, 2) << bad;
+    ExpectHolds(refused.error, "--new-id");
+    EXPECT_EQ(refused.error.find("new_id"), std::string::npos) << "that is the API's field";
+  }
   EXPECT_EQ(Document({"maintenance", "list"}).at("announced"), json::array());
   EXPECT_EQ(Announce({"--new-id", "m7", "--at", "unknown"}), "m7");
   const Ended twice = Ask({"maintenance", "announce", "--new-id", "m7", "--in", "1h"});

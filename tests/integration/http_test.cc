@@ -198,7 +198,7 @@ TEST(Http, AHostIsNamedByItsMachinesNameToo) {
     return AsOperator(daemon.socket_path(), {.target = target});
   };
   EXPECT_EQ(ask("/v1/hosts").second.at("hosts").at(0).at("name"), name);
-  for (const std::string host : {std::string(name), std::string("this")}) {
+  for (const std::string& host : {std::string(name), std::string("this")}) {
     EXPECT_EQ(ask("/v1/hosts/" + host + "/maintenance").first, 200) << host;
     EXPECT_EQ(ask("/v1/hosts/" + host + "/drain").first, 200) << host;
   }

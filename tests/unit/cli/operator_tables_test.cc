@@ -81,9 +81,9 @@ TEST(MaintenanceTable, IsSortedByTimeAndShowsAllAnswersTheLastOneFirst) {
   EXPECT_EQ(
       *table,
       "id  source    kind         state               not before            for         text "
-      "                acknowledged\n"
+      "                  acknowledged\n"
       "a   operator  reclaim      scheduled, overdue  2026-11-26T01:00:00Z  -                "
-      "                      0 of 0\n"
+      "                        0 of 0\n"
       "b   operator  maintenance  scheduled           2026-12-01T02:00:00Z  10 min 0 s  "
       "disks  1 of 3, 1 asks for more time\n"
       "      train (01234567) of root: asks for time until 2026-12-01T03:00:00Z (acknowledged "
@@ -93,7 +93,7 @@ TEST(MaintenanceTable, IsSortedByTimeAndShowsAllAnswersTheLastOneFirst) {
       "      eval (aaaaaaaa) of bob: not acknowledged\n"
       "      done (cccccccc) of bob: ended\n"
       "c   operator  maintenance  scheduled           -                     -                "
-      "                      0 of 0\n");
+      "                        0 of 0\n");
 }
 
 TEST(MaintenanceTable, ShowsAFewOfManyJobsThatHaveEnded) {

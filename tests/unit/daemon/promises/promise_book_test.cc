@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <numeric>
 #include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "daemon/host/host_limits.h"
 #include "daemon/job_events/notice_events.h"
@@ -308,6 +311,7 @@ TEST(PromiseRecords, AreReadAsTheyWereWritten) {
                         .kind = Kind::kReclaim,
                         .announced_seconds = 1.5,
                         .promised_from_seconds = 10,
+                        .announced_for_seconds = 9,
                         .began_seconds = 11,
                         .ended_seconds = 12,
                         .withdrawn = true,
@@ -324,6 +328,12 @@ TEST(PromiseRecords, AreReadAsTheyWereWritten) {
   Record moved = RecordOf(promise);
   moved.key = "0000000000000004";
   EXPECT_EQ(PromiseIn(moved), std::nullopt);
+  // An earlier daemon kept less.
+  nlohmann::json object = nlohmann::json::parse(RecordOf(promise).text);
+  object.erase("announced_for");
+  Promise earlier = promise;
+  earlier.announced_for_seconds = 0;
+  EXPECT_EQ(PromiseIn({kPromiseRecord, RecordOf(promise).key, object.dump()}), earlier);
 }
 
 }  // namespace
