@@ -9,6 +9,7 @@
 
 #include "cli/jobs/short_job_id.h"
 #include "cli/json_view.h"
+#include "cli/status/stock_nccl_note.h"
 #include "cli/status/waiting_notes.h"
 #include "cli/text_table.h"
 
@@ -17,6 +18,8 @@ namespace {
 
 /// Most processes that are listed: a screen or two. --json has all.
 constexpr size_t kMostProcesses = 64;
+/// Most communicators that form and are shown: a few say what a job waits for.
+constexpr size_t kMostForming = 4;
 /// Most ranges of ranks in one line.
 constexpr size_t kMostRanges = 16;
 
@@ -42,15 +45,36 @@ std::string CommunicatorsOf(const Json& job) {
   return TextAt(At(job, "ended_communicators"), "count");
 }
 
-/// Returns the number of ranks of the largest communicator, of those that there are, or else of
-/// those that there were.
+/// Returns the number of ranks of the largest communicator, of those that there are or form, or
+/// else of those that there were.
 std::string RanksOf(const Json& job) {
   const Json& ended = At(job, "ended_communicators");
   uint64_t most = ListAt(job, "communicators").empty() ? CountAt(ended, "ranks") : 0;
   for (const Json& communicator : ListAt(job, "communicators")) {
     most = std::max(most, CountAt(communicator, "size"));
   }
+  for (const Json& forming : ListAt(job, "forming")) {
+    most = std::max(most, CountAt(forming, "size"));
+  }
   return most == 0 ? kMissing : std::to_string(most);
+}
+
+/// Returns a line for each of a job's communicators that form, of which the first are shown.
+std::vector<std::string> FormingNotes(const Json& job) {
+  std::vector<std::string> notes;
+  const Json& all = ListAt(job, "forming");
+  for (const Json& forming : all) {
+    if (notes.size() == kMostForming) {
+      notes.push_back(fmt::format("{} more form; --json has them", all.size() - kMostForming));
+      break;
+    }
+    const std::string name = TextAt(forming, "name");
+    const uint64_t size = CountAt(forming, "size");
+    notes.push_back(fmt::format(
+        "forms{}, with {} of {} ranks so far: {}", name.empty() ? "" : " '" + name + "'",
+        size - std::min(size, CountAt(forming, "missing")), size, TextAt(forming, "text")));
+  }
+  return notes;
 }
 
 /// Returns "0-3, 7" for the ranks of a communicator for which `holds` does; "" for none.
@@ -84,6 +108,7 @@ void AddCommunicator(const Json& communicator, TextTable* table) {
               here.empty() ? kMissing : here, TextAt(communicator, "size"),
               TextAt(communicator, "operations"), BytesAt(communicator, "bytes"),
               TextAt(communicator, "congestion")});
+  for (std::string& note : StockNcclNote(communicator)) table->AddNote(std::move(note));
   for (std::string& note : WaitingNotes(communicator)) table->AddNote(std::move(note));
   if (At(communicator, "failure").is_string()) table->AddNote(TextAt(communicator, "failure"));
   if (!left.empty()) table->AddNote("ranks that have left: " + left);
@@ -137,6 +162,7 @@ Result<std::string> JobTable(std::string_view document) {
     if (operations) row.insert(row.end() - 1, TextAt(job, "operations"));
     if (tenants) row.insert(row.begin() + 1, TextAt(job, "tenant"));
     table.Add(std::move(row));
+    for (std::string& note : FormingNotes(job)) table.AddNote(std::move(note));
     if (HasEnded(job)) table.AddNote("ended " + MomentAt(job, "ended"));
   }
   std::string text;
@@ -163,6 +189,7 @@ Result<std::string> JobDetails(std::string_view document) {
   } else {
     communicators.Print(&text);
   }
+  for (const std::string& note : FormingNotes(job)) text += note + "\n";
   const Json& ended = At(job, "ended_communicators");
   if (CountAt(ended, "count") > 0) {
     text += fmt::format("{} ended before, after {} operations and {}\n", TextAt(ended, "count"),

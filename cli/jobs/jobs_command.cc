@@ -19,8 +19,9 @@ constexpr char kJobsDescription[] =
 constexpr char kJobsFooter[] =
     R"(A job is what a user runs under one name ('harmonaize run --name', or HARMONAIZE_JOB); without a name
 it is the processes that one launcher started, or else what comes from one NCCL unique id. Two runs
-under one name are one job, at the same time or one after the other. A job that has ended is shown
-for ten minutes. A tenant sees its own jobs; operators see all, and the processes.
+under one name are one job, at the same time or one after the other. A job is shown from the moment
+when its first rank waits in ncclCommInitRank: which communicators form, and which ranks have not
+come, at the host that made the unique id. A job that has ended is shown for ten minutes. A tenant sees its own jobs; operators see all, and the processes.
 
 Operations and bytes are those of communicators that have ended, too. The ranks are those of the
 largest communicator. The number in "AllReduce #7" counts what the daemon carried out or took over in

@@ -39,7 +39,8 @@ held up by the link then, how sure that is and how old.
 
 With --stuck each communicator with an operation that does not end has a row, on whichever hosts
 its ranks are: the ranks that are the cause, why (docs/diagnosis.md lists the classes), what their
-processes do, for how long the first rank has waited, and the way out.
+processes do, for how long the first rank has waited, and the way out. A communicator that has not
+formed, since ranks have not come, has one too, at the host that made the unique id.
 
 With --flight-recorder each rank of this host gets a file of what it has posted and what has not
 ended, in the form of PyTorch's flight recorder, in a folder for each communicator below DIR, which is made

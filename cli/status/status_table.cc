@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/json_view.h"
+#include "cli/status/stock_nccl_note.h"
 #include "cli/status/waiting_notes.h"
 #include "cli/text_table.h"
 
@@ -51,6 +52,9 @@ Result<std::string> StatusTable(std::string_view document) {
                          TextAt(communicator, "operations"), BytesAt(communicator, "bytes"),
                          TextAt(communicator, "inline_operations"),
                          BytesAt(communicator, "inline_bytes")});
+      for (std::string& note : StockNcclNote(communicator)) {
+        communicators.AddNote(std::move(note));
+      }
       for (std::string& note : WaitingNotes(communicator)) {
         communicators.AddNote(std::move(note));
       }

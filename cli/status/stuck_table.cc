@@ -52,8 +52,10 @@ Result<std::string> StuckTable(std::string_view document) {
                                          "class", "doing",        "for",       "way out"};
   TextTable table(head, head.size());
   for (const Json& verdict : verdicts) {
+    // What forms has no id yet.
+    const bool forms = At(verdict, "communicator").is_null();
     const std::string communicator =
-        NameOr(verdict, "communicator_name", TextAt(verdict, "communicator"));
+        NameOr(verdict, "communicator_name", forms ? "forming" : TextAt(verdict, "communicator"));
     table.Add({NameOr(verdict, "job_name", ShortJobId(TextAt(verdict, "job"))), communicator,
                TextAt(At(verdict, "operation"), "name"), RanksOf(verdict, communicator),
                TextAt(verdict, "class"), TextAt(verdict, "doing"),

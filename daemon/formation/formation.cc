@@ -52,20 +52,37 @@ Status Formation::Take(size_t place, Applicant applicant) {
   return Status::Ok();
 }
 
-std::string Formation::Missing() const {
-  std::vector<size_t> missing;
-  for (size_t place = 0; place < places_ && missing.size() < kMostNamedRanks; ++place) {
-    if (!taken(place)) missing.push_back(place);
+std::vector<int> Formation::MissingRanks(size_t most) const {
+  std::vector<int> missing;
+  size_t place = 0;
+  const auto add_up_to = [&](size_t end) {
+    for (; place < end && missing.size() < most; ++place) {
+      missing.push_back(static_cast<int>(place));
+    }
+  };
+  for (const auto& [next, applicant] : taken_) {
+    add_up_to(next);
+    if (missing.size() == most) return missing;
+    place = next + 1;
   }
-  return RankList(missing, places_ - taken_.size());
+  add_up_to(places_);
+  return missing;
+}
+
+std::string Formation::Missing() const {
+  return RankList(MissingRanks(kMostNamedRanks), missing());
+}
+
+std::string Formation::WaitText(uint64_t now_ns) const {
+  return fmt::format("{} has waited {:.1f} s for {}", what_,
+                     static_cast<double>(age_ns(now_ns)) * 1e-9, Missing());
 }
 
 std::string Formation::LateNotice(uint64_t now_ns, uint64_t late_after_ns) {
   const uint64_t age = age_ns(now_ns);
   if (age < late_after_ns || now_ns < next_report_ns_) return "";
   next_report_ns_ = now_ns + age;
-  const std::string notice = fmt::format("{} has waited {:.1f} s for {}", what_,
-                                         static_cast<double>(age) * 1e-9, Missing());
+  const std::string notice = WaitText(now_ns);
   const LogFor log_for(tenant_->identity);
   Log(LogLevel::kWarning, kLogInit, "'{}': {}", name_, notice);
   return notice;

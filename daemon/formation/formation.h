@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/cluster/this_daemon.h"
@@ -43,6 +44,10 @@ struct FormationKey {
 /// Returns the reason why a formation fails from which a rank withdraws. `what` names the call,
 /// "ncclCommSplit", and `missing` the ranks that have not come, "ranks 2, 3".
 using WhyWithdrawn = std::function<Status(const std::string& what, const std::string& missing)>;
+
+/// What can be done about ranks that do not come, for people.
+inline constexpr std::string_view kWayOutOfMissing =
+    "look whether the processes of these ranks run, and come to this call";
 
 /// Ranks that gather to become a communicator, or several: by a unique id, by a split, a shrink or
 /// a growth. Each place is for one rank; when all are taken the formation is complete. Thread:
@@ -98,8 +103,16 @@ class Formation {
   /// Returns the notice for the ranks that wait, which says whom they wait for; "" if they have not
   /// waited long enough since the last notice.
   std::string LateNotice(uint64_t now_ns, uint64_t late_after_ns);
+  /// Returns the ranks that have not come, the lowest first, and no more than `most` of them.
+  std::vector<int> MissingRanks(size_t most) const;
+  /// Returns how many ranks have not come.
+  size_t missing() const { return places_ - taken_.size(); }
   /// Returns the ranks that have not come: "ranks 2, 3".
   std::string Missing() const;
+  /// Returns whom the ranks wait for: "ncclCommInitRank has waited 5.0 s for ranks 2, 3".
+  std::string WaitText(uint64_t now_ns) const;
+  /// Returns the name of what forms for people; a communicator without a name has no id yet.
+  std::string label() const { return name_.empty() ? "forming" : name_; }
   uint64_t age_ns(uint64_t now_ns) const { return now_ns - created_ns_; }
 
  private:

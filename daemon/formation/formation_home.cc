@@ -97,7 +97,11 @@ Status FormationHome::TakePlace(const FormationKey& key, size_t place, Applicant
     const PendingFormation concluded = services_.pending.Take(key);
     // The formation goes, so an exception must not leave anybody with it.
     const Status status = Caught([&] { return concluded.conclude(*concluded.formation); });
-    if (!status.ok()) services_.watch.RefuseAll(*concluded.formation, status);
+    if (!status.ok()) {
+      services_.watch.RefuseAll(*concluded.formation, status);
+    } else {
+      GuardedAndLogged("the news of late ranks", [&] { services_.watch.OnFormed(concluded); });
+    }
   }
   return Status::Ok();
 }

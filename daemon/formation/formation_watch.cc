@@ -6,10 +6,29 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/config/config.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/tenant/session_table.h"
+#include "src/base/clock.h"
 
 namespace harmonaize::daemon {
+namespace {
+
+/// Most missing ranks that an event lists. A person reads no more, and a tenant may have a million
+/// missing.
+constexpr size_t kMostTold = 1024;
+
+/// Returns what a rank of this host claims that belongs to the job; an empty claim if none does.
+JobClaim ClaimAmong(const Formation& formation, const JobIdentity& job) {
+  for (const auto& [place, applicant] : formation.taken()) {
+    if (applicant.member == nullptr) continue;
+    const JobClaim& claim = applicant.member->session->job_claim();
+    if (claim.id == job) return claim;
+  }
+  return {};
+}
+
+}  // namespace
 
 void FormationWatch::Refuse(const Applicant& applicant, const Status& why) {
   if (applicant.member != nullptr) {
@@ -65,8 +84,12 @@ void FormationWatch::Tick(uint64_t now_ns) {
   const auto timeout = static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9);
   std::vector<std::pair<FormationKey, Status>> failing;
   for (auto& [key, pending] : pending_.all()) {
+    NoteJob(&pending);
     const std::string notice = pending.formation->LateNotice(now_ns, late_after);
-    if (!notice.empty()) Notify(*pending.formation, notice);
+    if (!notice.empty()) {
+      Notify(*pending.formation, notice);
+      TellLate(&pending, now_ns);
+    }
     if (pending.formation->age_ns(now_ns) > timeout) {
       failing.emplace_back(
           key, RemoteError("{} has waited {:.0f} s in vain for {}", pending.formation->what(),
@@ -74,6 +97,30 @@ void FormationWatch::Tick(uint64_t now_ns) {
     }
   }
   for (const auto& [key, why] : failing) Fail(key, why);
+}
+
+// A rank that comes may claim another job than those before it.
+void FormationWatch::NoteJob(PendingFormation* pending) {
+  const Formation& formation = *pending->formation;
+  if (pending->ranks_heard == formation.taken().size()) return;
+  const JobIdentity id = formation.JobOfRanks();
+  Job* const job = jobs_.Of(id, &pending->formation->tenant(), ClaimAmong(formation, id));
+  if (pending->job.job() != job) pending->job = FormingHold(&jobs_, job);
+  pending->ranks_heard = formation.taken().size();
+}
+
+void FormationWatch::TellLate(PendingFormation* pending, uint64_t now_ns) {
+  if (observer_ == nullptr || !pending->told_late.empty()) return;
+  std::vector<int> missing = pending->formation->MissingRanks(kMostTold);
+  const bool told =
+      observer_->OnFormingLate(*pending->job.job(), *pending->formation, missing, now_ns);
+  if (told) pending->told_late = std::move(missing);
+}
+
+void FormationWatch::OnFormed(const PendingFormation& formed) {
+  if (observer_ == nullptr || formed.told_late.empty()) return;
+  observer_->OnFormed(*formed.job.job(), *formed.formation, formed.told_late,
+                      MonotonicNanoseconds());
 }
 
 void FormationWatch::Notify(const Formation& formation, const std::string& notice) {

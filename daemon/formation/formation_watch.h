@@ -5,6 +5,7 @@
 
 #include "daemon/cluster/messages/formation.h"
 #include "daemon/formation/formation.h"
+#include "daemon/formation/formation_observer.h"
 #include "daemon/formation/issued_ids.h"
 #include "daemon/formation/pending_formations.h"
 #include "daemon/multihost/host_services.h"
@@ -14,6 +15,7 @@
 namespace harmonaize::daemon {
 
 class Cluster;
+class JobTable;
 class SessionTable;
 struct Config;
 
@@ -23,8 +25,16 @@ class FormationWatch final : public RemoteRankObserver {
  public:
   /// `cluster` is nullptr where this host stands alone.
   FormationWatch(const Config& config, PendingFormations& pending, IssuedIds& ids,
-                 const SessionTable& sessions, Cluster* cluster)
-      : config_(config), pending_(pending), ids_(ids), sessions_(sessions), cluster_(cluster) {}
+                 const SessionTable& sessions, JobTable& jobs, Cluster* cluster)
+      : config_(config),
+        pending_(pending),
+        ids_(ids),
+        sessions_(sessions),
+        jobs_(jobs),
+        cluster_(cluster) {}
+
+  /// Has the observer hear of late ranks. Requires: it outlives the last call of this object.
+  void SetObserver(FormationObserver* observer) { observer_ = observer; }
 
   /// Tells a rank that it gets no communicator.
   void Refuse(const Applicant& applicant, const Status& why);
@@ -38,6 +48,8 @@ class FormationWatch final : public RemoteRankObserver {
   void Withdraw(Member* member, const WhyWithdrawn& why);
   /// Erases the ids that the session has asked for, unless ranks wait with them.
   void EraseIdsOf(const Session& session);
+  /// Notes that a communicator has formed. Its formation is not among the pending ones any more.
+  void OnFormed(const PendingFormation& formed);
   /// Tells ranks that have waited long whom they wait for; fails what has waited too long.
   void Tick(uint64_t now_ns);
 
@@ -49,12 +61,16 @@ class FormationWatch final : public RemoteRankObserver {
 
  private:
   void Notify(const Formation& formation, const std::string& notice);
+  void NoteJob(PendingFormation* pending);
+  void TellLate(PendingFormation* pending, uint64_t now_ns);
 
   const Config& config_;
   PendingFormations& pending_;
   IssuedIds& ids_;
   const SessionTable& sessions_;
+  JobTable& jobs_;
   Cluster* const cluster_;
+  FormationObserver* observer_ = nullptr;
 };
 
 }  // namespace harmonaize::daemon

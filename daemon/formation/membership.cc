@@ -51,7 +51,7 @@ Membership::Membership(const MembershipServices& services)
       jobs_(*services.jobs),
       observers_(*services.hosts.observers),
       ids_(cluster_),
-      watch_(config_, pending_, ids_, *services.sessions, cluster_),
+      watch_(config_, pending_, ids_, *services.sessions, jobs_, cluster_),
       maker_(WithObserver(services.hosts, &watch_), communicators_, *services.jobs,
              *services.sessions),
       stray_(cluster_, services.hosts.loop),

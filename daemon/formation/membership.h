@@ -79,6 +79,12 @@ class Membership {
   /// Returns whether Tick has something to forget, although no rank waits.
   bool remembers_failures() const { return home_.remembers_failures(); }
 
+  /// Has the observer hear of ranks that do not come. Requires: it outlives the last call of this
+  /// object.
+  void SetObserver(FormationObserver* observer) { watch_.SetObserver(observer); }
+  /// The communicators that form at this home and wait for ranks.
+  const PendingFormations& forming() const { return pending_; }
+
   /// The communicator of a ready member of this session.
   Result<Communicator*> Find(Session& session, uint32_t member);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/formation/formation.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/quota/holdings.h"
 #include "daemon/runtime/waiting_count.h"
 #include "src/base/status.h"
@@ -31,6 +32,10 @@ struct PendingFormation {
   std::shared_ptr<std::vector<SplitCall>> split_calls{};  ///< A split's, by the parent's rank.
   /// The ranks of other hosts that have come, by their daemon and their ticket.
   std::vector<std::pair<transport::PeerId, uint64_t>> tickets{};
+  /// The job of what forms, as far as the ranks that have come tell. FormationWatch::Tick sets it.
+  FormingHold job{};
+  size_t ranks_heard = 0;        ///< How many had come when the job was set.
+  std::vector<int> told_late{};  ///< Ranks that FormationObserver was told to be late.
   // Resources that the tenant is charged for it.
   Holding place{};
   Holding memory{};

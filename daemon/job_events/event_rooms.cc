@@ -32,6 +32,7 @@ EventRooms::EventRooms(const Services& services)
                .cluster = services.cluster,
                .book = &promises_}),
       hangs_(&events_),
+      forming_(&events_),
       announcements_({.events = &events_,
                       .communicators = services.communicators,
                       .book = &promises_,
@@ -53,6 +54,7 @@ EventRooms::EventRooms(const Services& services)
               .restart = services.restart}) {
   services.observers->Add(&events_);
   services.diagnosis->Add(&hangs_);
+  services.membership->SetObserver(&forming_);
   services.observers->Add(&announcements_);
   promises_.SetListener([this](const ToldNotice&) { agreement_.OnAnswer(); });
   // In this order: announcements refer to promises, and a drain to an announcement.

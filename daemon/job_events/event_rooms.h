@@ -6,6 +6,7 @@
 
 #include "daemon/job_events/announcements.h"
 #include "daemon/job_events/drain.h"
+#include "daemon/job_events/forming_events.h"
 #include "daemon/job_events/hang_events.h"
 #include "daemon/job_events/job_events.h"
 #include "daemon/job_events/notice_agreement.h"
@@ -70,6 +71,7 @@ class EventRooms {
   PromiseBook promises_;
   JobEvents events_;
   HangEvents hangs_;
+  FormingEvents forming_;
   Announcements announcements_;
   NoticeAnswers answers_;
   NoticeAgreement agreement_;

@@ -99,7 +99,10 @@ JobEvents::JobEvents(const Services& services)
     : services_(services), caused_by_tenants_(kCausedByTenant) {}
 
 bool JobEvents::MayTellMore(const Communicator& communicator) {
-  const TenantIdentity& tenant = communicator.tenant().identity;
+  return MayTellMore(communicator.tenant().identity);
+}
+
+bool JobEvents::MayTellMore(const TenantIdentity& tenant) {
   const auto now = std::chrono::steady_clock::now();
   if (!caused_by_tenants_.Take(std::to_string(tenant.number), now).has_value()) return true;
   const LogFor log_for(tenant);

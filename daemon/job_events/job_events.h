@@ -52,9 +52,10 @@ class JobEvents final : public CommunicatorObserver {
   uint64_t Tell(Job& job, News news);
   /// Tells an event at this host alone: the others tell it themselves, or cannot be reached.
   void TellHere(Job& job, News news);
-  /// Counts an event that the communicator's tenant can cause as often as it likes. Returns whether
+  /// Counts an event that a tenant, or the communicator's, can cause as often as it likes. Returns whether
   /// it may be told; there is a limit for each tenant.
   bool MayTellMore(const Communicator& communicator);
+  bool MayTellMore(const TenantIdentity& tenant);
   /// Tells a tenant's subscribers, on this host alone, of a job that is on no host any more.
   void TellOfPast(const TenantIdentity& tenant, const std::string& job, News news);
   /// Tells an event that is for this host's operators alone.

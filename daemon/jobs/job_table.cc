@@ -58,7 +58,22 @@ void JobTable::Remove(Job* job, const EndedCommunicators& ended) {
   all.operations = AddUpTo(all.operations, ended.operations);
   all.bytes = AddUpTo(all.bytes, ended.bytes);
   all.ranks = std::max(all.ranks, ended.ranks);
-  if (--job->communicators > 0) return;
+  --job->communicators;
+  EndIfEmpty(job);
+}
+
+void JobTable::AddForming(Job* job) noexcept {
+  ++job->forming;
+  job->ended_seconds = 0;
+}
+
+void JobTable::RemoveForming(Job* job) noexcept {
+  --job->forming;
+  EndIfEmpty(job);
+}
+
+void JobTable::EndIfEmpty(Job* job) {
+  if (job->communicators > 0 || job->forming > 0) return;
   job->ended_seconds = UnixSeconds();
   ForgetOldestOf(*job->tenant);
 }

@@ -30,8 +30,9 @@ struct Job {
   std::string name = {};  ///< "": none was given.
   JobKind kind = JobKind::kUnknown;
   double began_seconds = 0;  ///< Since 1970.
-  double ended_seconds = 0;  ///< Since 1970; 0: it has communicators here.
+  double ended_seconds = 0;  ///< Since 1970; 0: it has communicators here, or some form here.
   int communicators = 0;     ///< Number of its communicators that are here.
+  int forming = 0;           ///< Number of its communicators that wait for ranks at this home.
   EndedCommunicators ended_communicators = {};
   RecentNumbers heard = {};  ///< Event::unique of its last events.
 
@@ -55,6 +56,10 @@ class JobTable {
   /// Notes that a communicator of the job has gone, and what it did. A job without communicators is
   /// kept for a while, so that people can still look at it.
   void Remove(Job* job, const EndedCommunicators& ended);
+  /// Notes that a communicator of the job forms here, and waits for ranks. Throws nothing.
+  static void AddForming(Job* job) noexcept;
+  /// Notes that it has formed, or has failed to. Throws nothing.
+  void RemoveForming(Job* job) noexcept;
   /// Forgets jobs that ended long ago.
   void ForgetOld();
 
@@ -62,9 +67,34 @@ class JobTable {
   const std::map<Key, std::unique_ptr<Job>>& all() const { return jobs_; }
 
  private:
+  void EndIfEmpty(Job* job);
   void ForgetOldestOf(const Tenant& tenant);
 
   std::map<Key, std::unique_ptr<Job>> jobs_;
+};
+
+/// Keeps a job in the table while a communicator of it forms. Requires: the table lives longer.
+class FormingHold {
+ public:
+  FormingHold() = default;
+  FormingHold(JobTable* table, Job* job) : table_(table), job_(job) { JobTable::AddForming(job); }
+  FormingHold(FormingHold&& other) noexcept
+      : table_(other.table_), job_(std::exchange(other.job_, nullptr)) {}
+  FormingHold& operator=(FormingHold&& other) noexcept {
+    std::swap(table_, other.table_);
+    std::swap(job_, other.job_);
+    return *this;
+  }
+  ~FormingHold() {
+    if (job_ != nullptr) table_->RemoveForming(job_);
+  }
+
+  /// Returns nullptr where nothing is held.
+  Job* job() const { return job_; }
+
+ private:
+  JobTable* table_ = nullptr;
+  Job* job_ = nullptr;
 };
 
 }  // namespace harmonaize::daemon

@@ -160,6 +160,7 @@ ReportSources Engine::report_sources() {
           .sessions = &sessions_,
           .communicators = &communicators_,
           .jobs = &jobs_,
+          .forming = &membership_->forming(),
           .cluster = cluster_.get(),
           .control_loop = &*control_loop_,
           .counts = &communicator_counts_,

@@ -539,6 +539,7 @@
     if (states.includes("revoked")) return ["\u2716 revoked", "bad"];
     if (stuckJobs.has(job.id)) return ["\u25b2 stuck", "bad"];
     if (number(job.waiting) > 0) return [`${job.waiting} waiting`, "warn"];
+    if (states.length === 0 && list(job.forming).length > 0) return ["forming", "warn"];
     return ["\u25cf running", "good"];
   }
 
@@ -554,7 +555,7 @@
     put(row.cells[at++], text(job.kind) === "unknown" ? "\u2013" : text(job.kind));
     ++at;
     put(row.cells[at++], count(communicators.length));
-    put(row.cells[at++], count(Math.max(0, ...communicators.map((one) => number(one.size)))));
+    put(row.cells[at++], count(Math.max(0, ...communicators.concat(list(job.forming)).map((one) => number(one.size)))));
     put(row.cells[at++], count(job.operations));
     put(row.cells[at++], now ? perSecond(now.operations) : "\u2013");
     put(row.cells[at++], now ? rate(now.bytes) : "\u2013");
@@ -625,7 +626,8 @@
 
   // A job that ended meanwhile has no verdicts any more; where no job answers, the daemon has no such route.
   async function stuckOfJobs(jobs) {
-    const waiting = jobs.filter((one) => one.ended === null && number(one.waiting) > 0).slice(0, MOST_STUCK_JOBS);
+    const waiting = jobs.filter((one) => one.ended === null && (number(one.waiting) > 0 || number(one.stuck) > 0))
+      .slice(0, MOST_STUCK_JOBS);
     const answers = await Promise.allSettled(
       waiting.map((job) => get(`/v1/jobs/${encodeURIComponent(text(job.id))}/stuck`)));
     if (waiting.length > 0 && answers.every((one) => one.status === "rejected")) throw answers[0].reason;

@@ -8,10 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/communicator/communicator_registry.h"
+#include "daemon/config/config.h"
 #include "daemon/diagnosis/diagnosis.h"
+#include "daemon/formation/pending_formations.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/reports/communicator_parts.h"
+#include "daemon/reports/forming_report.h"
 #include "daemon/reports/stuck_report.h"
 #include "daemon/tenant/session.h"
 #include "daemon/tenant/tenant_table.h"
@@ -25,6 +28,8 @@ using nlohmann::json;
 
 /// Most ranks of a communicator that are listed one by one: a job may have a million.
 constexpr int kMostListedRanks = 4096;
+/// Most communicators of a job that form and are listed: a tenant may begin thousands.
+constexpr size_t kMostForming = 64;
 
 json TimeOrNull(double unix_seconds) {
   if (unix_seconds == 0) return nullptr;
@@ -70,6 +75,7 @@ json Describe(const Communicator& communicator, uint64_t now_ns, bool for_operat
       {"bytes", communicator.bytes() + (segment == nullptr ? 0 : segment->bytes_moved())},
       {"ranks", RanksOf(communicator, for_operator)},
       {"waiting", DescribeWaiting(communicator.Waiting(now_ns))}};
+  DescribeKind(communicator, &description);
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   if (const HostGroup* const group = communicator.host_group()) {
     description["spans_hosts"] = true;
@@ -90,6 +96,7 @@ json Describe(const Job& job, const Reader& reader) {
                       {"began", TimeOrNull(job.began_seconds)},
                       {"ended", TimeOrNull(job.ended_seconds)},
                       {"communicators", json::array()},
+                      {"forming", json::array()},
                       {"ended_communicators",
                        {{"count", job.ended_communicators.count},
                         {"operations", job.ended_communicators.operations},
@@ -100,11 +107,33 @@ json Describe(const Job& job, const Reader& reader) {
   return description;
 }
 
+using JobDescriptions = std::unordered_map<const Job*, json>;
+
+/// Adds a verdict to a job's description.
+void AddStuck(const Job& job, json verdict, json* description) {
+  verdict["job"] = job.id.text();
+  verdict["job_name"] = job.name;
+  (*description)["stuck"].push_back(std::move(verdict));
+}
+
+/// Adds what forms at this home to its jobs, and to what is stuck where it has waited for long.
+void AddForming(const ReportSources& sources, uint64_t now_ns, JobDescriptions* jobs) {
+  const auto late_after = static_cast<uint64_t>(sources.config->late_after_seconds * 1e9);
+  for (const auto& [key, pending] : sources.forming->all()) {
+    const auto job = jobs->find(pending.job.job());
+    if (job == jobs->end() || job->second["forming"].size() == kMostForming) continue;
+    const Formation& formation = *pending.formation;
+    job->second["forming"].push_back(DescribeForming(formation, now_ns));
+    if (formation.age_ns(now_ns) < late_after) continue;
+    AddStuck(*job->first, DescribeFormingVerdict(formation, now_ns), &job->second);
+  }
+}
+
 }  // namespace
 
 json JobReport(const ReportSources& sources, const Reader& reader) {
   const uint64_t now_ns = MonotonicNanoseconds();
-  std::unordered_map<const Job*, json> jobs;
+  JobDescriptions jobs;
   std::vector<const Job*> order;
   for (const auto& [key, job] : sources.jobs->all()) {
     if (!reader.is_operator && key.first != reader.tenant) continue;
@@ -116,15 +145,13 @@ json JobReport(const ReportSources& sources, const Reader& reader) {
     if (job == jobs.end()) continue;
     const Verdict* const verdict = sources.diagnosis->Of(*communicator);
     if (verdict != nullptr) {
-      json description = DescribeVerdict(*communicator, *verdict, now_ns);
-      description["job"] = job->first->id.text();
-      description["job_name"] = job->first->name;
-      job->second["stuck"].push_back(std::move(description));
+      AddStuck(*job->first, DescribeVerdict(*communicator, *verdict, now_ns), &job->second);
     }
     // A home without ranks of the communicator has nothing to show of it.
     if (!communicator->has_ranks_here()) continue;
     job->second["communicators"].push_back(Describe(*communicator, now_ns, reader.is_operator));
   }
+  AddForming(sources, now_ns, &jobs);
   json list = json::array();
   std::stable_sort(order.begin(), order.end(),
                    [](const Job* a, const Job* b) { return a->began_seconds < b->began_seconds; });

@@ -15,6 +15,7 @@ class ControlLoop;
 class Diagnosis;
 class HostTuning;
 class JobTable;
+class PendingFormations;
 class SessionTable;
 class TenantTable;
 class UsageLedger;
@@ -32,6 +33,7 @@ struct ReportSources {
   const SessionTable* sessions = nullptr;
   const CommunicatorRegistry* communicators = nullptr;
   const JobTable* jobs = nullptr;
+  const PendingFormations* forming = nullptr;
   const Cluster* cluster = nullptr;  ///< nullptr if this host stands alone.
   const ControlLoop* control_loop = nullptr;
   const CommunicatorCounts* counts = nullptr;

@@ -125,11 +125,16 @@ constexpr EventField kLinkRestoredFields[] = {Required(kCommunicators), kCommuni
                                               Meaning(kForSeconds, "How long it was degraded."),
                                               kText};
 
+/// Of a communicator that forms, the operation is the call that its ranks wait in.
+constexpr EventField kOrCallField =
+    Meaning(kOperation,
+            "The operation, with its number in the communicator; of a communicator that has not "
+            "formed the call, such as ncclCommInitRank.");
 constexpr EventField kRankLateFields[] = {
     Required(kRanksField),
     kRanksUnlisted,
     Required(kCommunicator),
-    Required(kOperation),
+    Required(kOrCallField),
     Meaning(Required(kForSeconds), "How long the others have waited so far."),
     Required({"why", kChoice, "What the ranks do instead, as far as known.", false,
               "computing not_called stopped sleeping swapping out_of_memory not_filled dead "
@@ -148,7 +153,7 @@ constexpr EventField kRankRecoveredFields[] = {
     Required(kRanksField),
     kRanksUnlisted,
     Required(kCommunicator),
-    kOperation,
+    kOrCallField,
     Meaning(Required(kForSeconds), "How long the others had to wait."),
     kText};
 constexpr EventField kRankLostFields[] = {

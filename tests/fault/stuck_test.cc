@@ -208,6 +208,87 @@ TEST_P(StuckTest, AStoppedRankIsToldByEventHttpAndCommandAtEachHost) {
   }
 }
 
+// The home of what forms knows who has not come; the others hear of it once all have.
+TEST_P(StuckTest, ARankThatDoesNotJoinIsToldBeforeThereIsACommunicator) {
+  HostedRanks ranks(cluster_, GetParam());
+  ranks.Start([&](int rank) {
+    setenv("HARMONAIZE_JOB", JobName().c_str(), 1);
+    if (rank == 1) AwaitRelease(ranks);
+    const ncclComm_t world = ranks.Join(rank);
+    ranks.ShareId(2, false);
+    EXPECT_NCCL(ncclCommDestroy(world));
+    return 0;
+  });
+  const int home = GetParam().front();
+  const json verdict = AwaitVerdict(home, "not_called");
+  ASSERT_FALSE(verdict.is_null());
+  EXPECT_TRUE(verdict.at("communicator").is_null());
+  EXPECT_EQ(verdict.at("operation"), (json{{"name", "ncclCommInitRank"}}));
+  EXPECT_EQ(verdict.at("ranks"), json::array({1}));
+  EXPECT_EQ(verdict.at("fault"), true);
+  EXPECT_GE(verdict.at("for_seconds").get<double>(), 0.9);
+  const std::string job = verdict.at("job");
+  EXPECT_EQ(Ask(home, "/v1/jobs/" + job + "/stuck", true).at("verdicts").size(), 1u);
+  const json details = Ask(home, "/v1/jobs/" + job, true);
+  EXPECT_EQ(details.at("communicators"), json::array());
+  EXPECT_TRUE(details.at("ended").is_null());
+  ASSERT_EQ(details.at("forming").size(), 1u);
+  EXPECT_EQ(details.at("forming")[0].at("size"), 3);
+  EXPECT_EQ(details.at("forming")[0].at("missing_ranks"), json::array({1}));
+  EXPECT_EQ(details.dump().find("127.0.0."), std::string::npos) << details;
+  EXPECT_EQ(LinesLike(RunCommand({"status", "--stuck"}, SocketOf(home)).output,
+                      JobName() + " +forming +ncclCommInitRank +1 +not_called +unknown .*"),
+            1);
+  const std::string waits =
+      " *forms, with 2 of 3 ranks so far: ncclCommInitRank has waited .* s "
+      "for rank 1";
+  EXPECT_EQ(LinesLike(RunCommand({"jobs"}, SocketOf(home)).output, waits), 1);
+  EXPECT_EQ(LinesLike(RunCommand({"jobs", JobName()}, SocketOf(home)).output, waits), 1);
+  const std::vector<json> late = AwaitEvents(home, "rank.late", 1);
+  ASSERT_EQ(late.size(), 1u);
+  EXPECT_EQ(late[0].at("subject"), "ranks/1");
+  EXPECT_EQ(late[0].at("data").at("operation"), "ncclCommInitRank");
+  EXPECT_EQ(late[0].at("data").at("class"), "not_called");
+  Release(ranks);
+  for (const int host : Hosts()) {
+    const std::vector<json> recovered = AwaitEvents(host, "rank.recovered", 1);
+    ASSERT_EQ(recovered.size(), 1u);
+    EXPECT_EQ(recovered[0].at("data").at("ranks"), json::array({1}));
+    EXPECT_EQ(recovered[0].at("data").at("operation"), "ncclCommInitRank");
+  }
+  EXPECT_TRUE(Eventually(kPatience, [&] {
+    return Ask(home, "/v1/jobs/" + job, true).at("forming").empty() && Verdicts(home).empty();
+  }));
+  ranks.PublishId(2, {});
+  ExpectAllEndWell(&ranks);
+}
+
+TEST_P(StuckTest, WhatFailsToFormRecoversFromNothing) {
+  HostedRanks ranks(cluster_, GetParam());
+  ranks.Start([&](int rank) {
+    setenv("HARMONAIZE_JOB", JobName().c_str(), 1);
+    const ncclUniqueId id = ranks.ShareId(0, rank == 0);
+    if (rank == 1) {
+      AwaitRelease(ranks);
+      return 0;
+    }
+    ncclComm_t world = nullptr;
+    EXPECT_EQ(ncclCommInitRank(&world, 3, id, rank), ncclRemoteError);
+    return 0;
+  });
+  const int home = GetParam().front();
+  AwaitEvents(home, "rank.late", 1);
+  ASSERT_EQ(Verdicts(home).size(), 1u);
+  const std::string job = Verdicts(home).at(0).at("job");
+  kill(ranks.process(2), SIGKILL);
+  EXPECT_TRUE(Eventually(
+      kPatience, [&] { return Ask(home, "/v1/jobs/" + job, true).at("ended").is_string(); }));
+  EXPECT_TRUE(Eventually(kPatience, [&] { return Verdicts(home).empty(); }));
+  Release(ranks);
+  EXPECT_EQ(ranks.Wait().front(), 0);
+  EXPECT_EQ(Events(home, "rank.recovered").size(), 0u);
+}
+
 // In a folder that another user has made, links could lead to any file.
 void ExpectStrangersFoldersRefused(const std::string& folder, const std::string& id,
                                    const std::string& socket) {
@@ -235,6 +316,9 @@ void ExpectStrangersFoldersRefused(const std::string& folder, const std::string&
       RunCommand({"status", "--flight-recorder", theirs + "/way/made/deep"}, socket);
   EXPECT_EQ(behind.status, 1);
   ExpectHolds(behind.error, "is not made behind one of another user");
+  const Ended last = RunCommand({"status", "--flight-recorder", theirs + "/way/made"}, socket);
+  EXPECT_EQ(last.status, 1);
+  ExpectHolds(last.error, "lies behind a folder of another user");
   EXPECT_FALSE(fs::exists(folder + "/made"));
   const Ended within = RunCommand({"status", "--flight-recorder", shared}, socket);
   EXPECT_EQ(within.status, 1);

@@ -52,6 +52,22 @@ TEST(JobTable, LeavesOutTheOperationsThatADaemonDoesNotTell) {
   EXPECT_EQ(TableOf(jobs.dump()).find("operations"), std::string::npos);
 }
 
+TEST(JobTable, SaysWhichCommunicatorsWaitForRanks) {
+  Json jobs = Json::parse(kJobs);
+  const Json forming = {{"name", "tp1"},
+                        {"size", 16},
+                        {"missing", 3},
+                        {"text", "ncclCommInitRank has waited 5.0 s for ranks 1, 2, 7"}};
+  jobs["jobs"][0]["forming"] = Json(std::vector<Json>(6, forming));
+  const std::string table = TableOf(jobs.dump());
+  EXPECT_NE(table.find("              2     16       12034"), std::string::npos) << table;
+  EXPECT_NE(table.find("\n    forms 'tp1', with 13 of 16 ranks so far: ncclCommInitRank has waited "
+                       "5.0 s for ranks 1, 2, 7\n"),
+            std::string::npos)
+      << table;
+  EXPECT_NE(table.find("\n    2 more form; --json has them\n"), std::string::npos) << table;
+}
+
 TEST(JobTable, SaysThatThereAreNone) {
   EXPECT_EQ(TableOf(R"({"jobs": []})"), "no jobs\n");
   EXPECT_EQ(TableOf("[]"), "the daemon's answer is not a JSON object");

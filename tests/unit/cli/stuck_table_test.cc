@@ -36,6 +36,14 @@ TEST(StuckTable, HasARowForEachCommunicatorAndTheSentenceBelow) {
             "    rank 2 died\n");
 }
 
+TEST(StuckTable, ShowsWhatHasNotFormedUnderItsNameOrAsForming) {
+  Json stuck = Json::parse(kStuck);
+  for (Json& verdict : stuck["verdicts"]) verdict["communicator"] = nullptr;
+  const std::string table = TableOf(stuck.dump());
+  EXPECT_NE(table.find("\nllama     tp0           AllReduce #12"), std::string::npos) << table;
+  EXPECT_NE(table.find("\n3f9a01c2  forming       -"), std::string::npos) << table;
+}
+
 TEST(StuckTable, SaysThatNothingHangs) {
   EXPECT_EQ(TableOf(R"({"verdicts": []})"), "nothing hangs\n");
   EXPECT_EQ(TableOf("[]"), "the daemon's answer is not a JSON object");

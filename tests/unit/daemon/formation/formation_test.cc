@@ -41,6 +41,20 @@ TEST(Formation, OfManyMissingRanksSomeAreNamed) {
   EXPECT_NE(missing.find("and 1048543 more"), std::string::npos) << missing;
 }
 
+TEST(Formation, ListsTheFirstRanksThatAreMissing) {
+  Tenant tenant({1000, 1000, 1000, "uid 1000"}, nullptr);
+  Formation formation({}, "ncclCommInitRank", "", &tenant, 8, 0);
+  EXPECT_TRUE(formation.Take(0, From(1, 10)).ok());
+  EXPECT_TRUE(formation.Take(4, From(1, 11)).ok());
+  EXPECT_TRUE(formation.Take(5, From(1, 12)).ok());
+  EXPECT_EQ(formation.missing(), 5u);
+  EXPECT_EQ(formation.MissingRanks(8), (std::vector<int>{1, 2, 3, 6, 7}));
+  EXPECT_EQ(formation.MissingRanks(4), (std::vector<int>{1, 2, 3, 6}));
+  EXPECT_EQ(formation.MissingRanks(3), (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(formation.MissingRanks(0), std::vector<int>());
+  EXPECT_EQ(formation.label(), "forming");
+}
+
 TEST(RankList, NamesRanks) {
   EXPECT_EQ(RankList(std::vector<int>{3}), "rank 3");
   EXPECT_EQ(RankList(std::vector<int>{2, 3}), "ranks 2, 3");
