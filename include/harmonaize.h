@@ -111,14 +111,14 @@ ncclResult_t hzNextEvent(hzSubscription_t subscription, int timeout_ms, hzEvent_
 
 /// Says that the job is ready for what the event with this id tells of, which asks for something by
 /// a time (maintenance.scheduled, capacity.reclaim, host.failing, checkpoint.advised,
-/// daemon.restarting). Again has no effect. The provider sees it; the deadline stays. `id` is
-/// hzEvent_t's.
+/// daemon.restarting). The provider sees it; the deadline stays. `id` is hzEvent_t's. Of several
+/// answers the last one counts.
 /// Errors: ncclInvalidUsage, with the reason, if this user has no such event, or nothing can be
 /// answered any more; ncclSystemError when no daemon listens.
 ncclResult_t hzAcknowledge(const char* id);
 
 /// Asks for `seconds` more than the event gives. The provider sees it, and may set another time,
-/// which comes as a new event. The last one counts. Errors: as hzAcknowledge, and
+/// which comes as a new event. The last answer counts. Errors: as hzAcknowledge, and
 /// ncclInvalidArgument unless `seconds` are 1 to 2592000.
 ncclResult_t hzExtend(const char* id, double seconds);
 
