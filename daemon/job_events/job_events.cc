@@ -262,14 +262,14 @@ void JobEvents::OnEvent(transport::PeerId peer, const EventMessage& message) {
 // ---------------------------------------------------------------------------------------------
 // What becomes of communicators
 
-// A rank that ends since its communicator has failed is news, and no trouble of its own.
+// A rank that ends since its communicator has failed is news, and no trouble of its own. Why that
+// has failed was told before; its text may name processes, which other hosts must not hear of.
 void JobEvents::OnRankLost(const Communicator& communicator, int rank, const RankLoss& loss) {
   if (!MayTellMore(communicator)) return;
   const bool follows = !loss.failed_before.ok();
-  const std::string before =
-      follows ? fmt::format(", after this: {}", loss.failed_before.message()) : "";
-  EventData data(EventType::kRankLost, fmt::format("rank {} of communicator '{}' {}{}", rank,
-                                                   communicator.label(), loss.why, before));
+  EventData data(EventType::kRankLost,
+                 fmt::format("rank {} of communicator '{}' {}{}", rank, communicator.label(),
+                             loss.why, follows ? ", after the communicator had failed" : ""));
   const int32_t ranks[] = {rank};
   data.Set(fields::kRanks, ranks)
       .Set(fields::kCommunicator, communicator.label())

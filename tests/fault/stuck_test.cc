@@ -312,7 +312,7 @@ TEST_P(StuckTest, ADisagreementIsWhatRanksReadAfterOneOfThemHasEnded) {
     EXPECT_EQ(data.at("why"), "exited");
     EXPECT_EQ(data.at("follows"), true);
     EXPECT_EQ(lost[0].at("severitytext"), "INFO");
-    EXPECT_NE(data.at("text").get<std::string>().find("16 x float32"), std::string::npos) << data;
+    ExpectHolds(data.at("text").get<std::string>(), ", after the communicator had failed");
     EXPECT_FALSE(AwaitVerdict(host, "mismatch").is_null());
   }
   Release(ranks);
