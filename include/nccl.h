@@ -2,9 +2,10 @@
 #define NCCL_H_
 
 /// \file
-/// The NCCL API as Harmonaize serves it, with the binary interface of NCCL 2.28.9 and two calls of
-/// NCCL 2.29 (ncclCommGrow, ncclCommGetUniqueId). A program compiled against NVIDIA's header runs
-/// on our libnccl.so.2 unchanged, and the other way round.
+/// The NCCL API as Harmonaize serves it, with the binary interface of NCCL 2.28.9 and the calls
+/// that NCCL 2.29 to 2.32 added. A program compiled against NVIDIA's header runs on our
+/// libnccl.so.2 unchanged, and the other way round. Longer structures of newer headers are
+/// accepted: members that this header does not have are ignored.
 ///
 /// What is different from NCCL on GPUs
 /// -----------------------------------
@@ -46,6 +47,7 @@
 
 #include <limits.h>
 #include <stddef.h>
+#include <stdint.h>
 
 // CUDA gives cudaStream_t and, for programs which expect them to come with this header as they do
 // with NVIDIA's, the 16- and 8-bit types. HARMONAIZE_NO_CUDA asks for none of it.
@@ -67,6 +69,7 @@
 #ifndef HARMONAIZE_HAS_CUDA_HEADERS
 /// The type that CUDA gives this name, so that objects compiled with and without CUDA link.
 typedef struct CUstream_st* cudaStream_t;
+typedef struct CUevent_st* cudaEvent_t;
 #endif
 
 #define NCCL_MAJOR 2
@@ -121,6 +124,9 @@ typedef enum {
 /// Flags of ncclCommWindowRegister, and the alignment in bytes that a symmetric window needs.
 #define NCCL_WIN_DEFAULT 0x00
 #define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_WIN_STRICT_ORDERING 0x02
+#define NCCL_WIN_GIN_ONLY 0x04
+#define NCCL_WIN_CFT_COUNTED 0x08
 #define NCCL_WIN_REQUIRED_ALIGNMENT 4096
 
 /// Values of ncclConfig_t::CTAPolicy. Without thread blocks to save, all three act alike.
@@ -386,12 +392,44 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
 
 /// Does what ncclCommRegister does, for a buffer that every rank brings; does not wait for them.
 /// With NCCL_WIN_COLL_SYMMETRIC, `buff` is aligned to NCCL_WIN_REQUIRED_ALIGNMENT. The window can
-/// only be deregistered: the device-side functions that would use it are not served.
+/// be deregistered and asked for its address: the device-side functions that would use it are not
+/// served. The flags NCCL_WIN_STRICT_ORDERING, NCCL_WIN_GIN_ONLY and NCCL_WIN_CFT_COUNTED choose
+/// among those functions, and have no effect.
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win,
                                     int winFlags);
 
 /// Undoes ncclCommWindowRegister, as ncclCommDeregister does for ncclCommRegister.
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
+
+/// Stores into `*outUserPtr` the `buff` with which `win` was registered on `comm`.
+/// Errors: ncclInvalidArgument when `win` is not from ncclCommWindowRegister on `comm`.
+ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** outUserPtr);
+
+/// What ncclCommMemStats counts, in bytes but for one. NCCL counts memory of the GPU. Here the
+/// numbers count shared memory of the host that the library maps for the communicator alone: the
+/// segment of the inline path. No part of it can be suspended, because all ranks use it at once.
+typedef enum {
+  ncclStatGpuMemSuspend = 0,    ///< Memory that a suspension frees: 0.
+  ncclStatGpuMemSuspended = 1,  ///< 1 while the communicator is suspended, else 0.
+  ncclStatGpuMemPersist = 2,    ///< Memory that stays.
+  ncclStatGpuMemTotal = 3       ///< The sum of both.
+} ncclCommMemStat_t;
+
+/// Stores one number about the memory of `comm` into `*value`.
+/// Errors: ncclInvalidArgument when `stat` is none of the four.
+ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value);
+
+/// Flag of ncclCommSuspend: give back the memory that can be given back.
+#define NCCL_SUSPEND_MEM 0x01
+
+/// Takes no more operations on `comm`, and makes no communicators from it, until ncclCommResume:
+/// such calls return ncclInvalidUsage. Operations that were posted before go on. Does not wait for
+/// other ranks. No memory is freed, see ncclCommMemStats. A second call changes nothing.
+/// Errors: ncclInvalidArgument when `flags` is neither 0 nor NCCL_SUSPEND_MEM.
+ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
+
+/// Undoes ncclCommSuspend. No error when `comm` is not suspended.
+ncclResult_t ncclCommResume(ncclComm_t comm);
 
 // ------------------------------------------------------------------------------------------------
 // Operators
@@ -472,6 +510,117 @@ ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int
                       ncclComm_t comm, cudaStream_t stream);
 
 // ------------------------------------------------------------------------------------------------
+// Operations with options of their own
+// ------------------------------------------------------------------------------------------------
+
+/// An option of one vendor's library, in a list. Harmonaize has none, and ignores them all.
+typedef struct ncclConfigExt {
+  struct ncclConfigExt* next;  ///< The next option; NULL at the end.
+  struct {
+    int vendorId;
+    int optionId;
+  } key;
+  union {
+    int i;
+    const char* s;
+    void* raw;
+  } val;
+} ncclConfigExt_t;
+
+/// How one operation shall run. Start from NCCL_COLLCONFIG_INITIALIZER, then set members. The first
+/// three members belong to the initializer. What an older header does not have counts as not set.
+typedef struct ncclCollConfig_v23200 {
+  size_t size;           ///< Bytes that the caller's header gives this structure.
+  unsigned int magic;    ///< 0xcafebeef
+  unsigned int version;  ///< Version code of the caller's header.
+
+  ncclConfigExt_t* ext;  ///< Ignored.
+  int minCTAs;           ///< No meaning without a GPU.
+  int maxCTAs;           ///< No meaning without a GPU.
+  int nvlsCTAs;          ///< No meaning without a GPU.
+  int cgaClusterSize;    ///< No meaning without a GPU.
+  /// Names of NCCL's algorithms; NULL and "" leave the choice to the library. The daemon chooses
+  /// here: a name is refused, unless `forceAlgSelection` is 0.
+  const char* algSelection;
+  int forceAlgSelection;     ///< 1 (the initializer's): fail rather than run another algorithm.
+  int CTAPolicy;             ///< No meaning without a GPU.
+  uint64_t userProfilerTag;  ///< For profiler plugins of NCCL. Ignored.
+  /// Refused unless NULL: no kernel is launched whose launch could be recorded.
+  cudaEvent_t launchCompletionEvent;
+} ncclCollConfig_t;
+
+#define NCCL_COLLCONFIG_INITIALIZER                                                   \
+  {                                                                                   \
+    sizeof(ncclCollConfig_t),                             /* size */                  \
+        0xcafebeef,                                       /* magic */                 \
+        NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), /* version */               \
+        NCCL_CONFIG_UNDEF_PTR,                            /* ext */                   \
+        NCCL_CONFIG_UNDEF_INT,                            /* minCTAs */               \
+        NCCL_CONFIG_UNDEF_INT,                            /* maxCTAs */               \
+        NCCL_CONFIG_UNDEF_INT,                            /* nvlsCTAs */              \
+        NCCL_CONFIG_UNDEF_INT,                            /* cgaClusterSize */        \
+        NCCL_CONFIG_UNDEF_PTR,                            /* algSelection */          \
+        1,                                                /* forceAlgSelection */     \
+        NCCL_CONFIG_UNDEF_INT,                            /* CTAPolicy */             \
+        0,                                                /* userProfilerTag */       \
+        NCCL_CONFIG_UNDEF_PTR                             /* launchCompletionEvent */ \
+  }
+
+/// ncclXConfig does what ncclX does, with `config`; NULL: exactly ncclX.
+/// Errors: ncclInvalidArgument when `config` was not initialized. ncclInvalidUsage when it asks for
+/// an algorithm by name, or for an event of CUDA's.
+ncclResult_t ncclAllReduceConfig(const void* sendbuff, void* recvbuff, size_t count,
+                                 ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                 cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclBroadcastConfig(const void* sendbuff, void* recvbuff, size_t count,
+                                 ncclDataType_t datatype, int root, ncclComm_t comm,
+                                 cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclReduceConfig(const void* sendbuff, void* recvbuff, size_t count,
+                              ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+                              cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclAllGatherConfig(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                 ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+                                 const ncclCollConfig_t* config);
+ncclResult_t ncclReduceScatterConfig(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                     ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                     cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclAlltoAllConfig(const void* sendbuff, void* recvbuff, size_t count,
+                                ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+                                const ncclCollConfig_t* config);
+ncclResult_t ncclGatherConfig(const void* sendbuff, void* recvbuff, size_t count,
+                              ncclDataType_t datatype, int root, ncclComm_t comm,
+                              cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclScatterConfig(const void* sendbuff, void* recvbuff, size_t count,
+                               ncclDataType_t datatype, int root, ncclComm_t comm,
+                               cudaStream_t stream, const ncclCollConfig_t* config);
+
+// ------------------------------------------------------------------------------------------------
+// One-sided operations: refused. Each of these calls returns ncclInvalidUsage with a sentence that
+// names the way out. They exist so that programs which link to them start.
+// ------------------------------------------------------------------------------------------------
+
+/// Writes into a window of rank `peer`, and raises a signal there. Refused.
+ncclResult_t ncclPutSignal(const void* localbuff, size_t count, ncclDataType_t datatype, int peer,
+                           ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx,
+                           unsigned int flags, ncclComm_t comm, cudaStream_t stream);
+
+/// Raises a signal at rank `peer`. Refused.
+ncclResult_t ncclSignal(int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm,
+                        cudaStream_t stream);
+
+/// What ncclWaitSignal waits for: `opCnt` signals of rank `peer`, by index and context.
+typedef struct {
+  int opCnt;
+  int peer;
+  int sigIdx;
+  int ctx;
+} ncclWaitSignalDesc_t;
+
+/// Waits for signals. Refused.
+ncclResult_t ncclWaitSignal(int nDesc, ncclWaitSignalDesc_t* signalDescs, ncclComm_t comm,
+                            cudaStream_t stream);
+
+// ------------------------------------------------------------------------------------------------
 // Groups
 // ------------------------------------------------------------------------------------------------
 
@@ -490,6 +639,82 @@ ncclResult_t ncclGroupEnd(void);
 /// Closes a group without carrying it out, and stores how long its operations would take on this
 /// host by the cost model of the executor. `simInfo` NULL: nothing is stored.
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo);
+
+// ------------------------------------------------------------------------------------------------
+// Encryption
+// ------------------------------------------------------------------------------------------------
+
+typedef enum {
+  NCCL_ENCRYPTION_MODE_NONE = 0,
+  NCCL_ENCRYPTION_MODE_PSK = 1  ///< By a key that all ranks have.
+} ncclEncryptionMode_t;
+
+/// Start from NCCL_ENCRYPTION_CONFIG_INITIALIZER. The first three members belong to it.
+typedef struct ncclEncryptionConfig_v23200 {
+  size_t size;           ///< Bytes that the caller's header gives this structure.
+  unsigned int magic;    ///< 0xcafebeef
+  unsigned int version;  ///< Version code of the caller's header.
+  int mode;              ///< One of ncclEncryptionMode_t.
+  const char* psk;       ///< The key.
+} ncclEncryptionConfig_t;
+
+#define NCCL_ENCRYPTION_CONFIG_INITIALIZER                              \
+  {                                                                     \
+    sizeof(ncclEncryptionConfig_t),                       /* size */    \
+        0xcafebeef,                                       /* magic */   \
+        NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), /* version */ \
+        NCCL_ENCRYPTION_MODE_NONE,                        /* mode */    \
+        NCCL_CONFIG_UNDEF_PTR                             /* psk */     \
+  }
+
+/// Asks for the encryption of what goes between hosts. That traffic belongs to the provider's
+/// daemons: only NCCL_ENCRYPTION_MODE_NONE is accepted, and changes nothing.
+/// Errors: ncclInvalidArgument when `config` was not initialized. ncclInvalidUsage for another
+/// mode.
+ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t* config);
+
+// ------------------------------------------------------------------------------------------------
+// Parameters: the variables of the environment, and of NCCL's configuration files, that this
+// library reads. The names are those of the variables, as in the user guide. A value is the text
+// that was set, "" where none was. Needs no daemon. Threads: a text stays valid until the same
+// thread makes the same call again.
+// ------------------------------------------------------------------------------------------------
+
+/// One parameter. Belongs to the library, and is valid for ever.
+typedef struct ncclParamHandle* ncclParamHandle_t;
+
+/// Stores the parameter that is called `key` into `*out`.
+/// Errors: ncclInvalidArgument when this library reads no variable of that name.
+ncclResult_t ncclParamBind(ncclParamHandle_t* out, const char* key);
+
+/// Store the value of a parameter that is a whole number.
+/// Errors: ncclInvalidArgument when the value is no such number, or does not fit.
+ncclResult_t ncclParamGetI8(ncclParamHandle_t h, int8_t* out);
+ncclResult_t ncclParamGetI16(ncclParamHandle_t h, int16_t* out);
+ncclResult_t ncclParamGetI32(ncclParamHandle_t h, int32_t* out);
+ncclResult_t ncclParamGetI64(ncclParamHandle_t h, int64_t* out);
+ncclResult_t ncclParamGetU8(ncclParamHandle_t h, uint8_t* out);
+ncclResult_t ncclParamGetU16(ncclParamHandle_t h, uint16_t* out);
+ncclResult_t ncclParamGetU32(ncclParamHandle_t h, uint32_t* out);
+ncclResult_t ncclParamGetU64(ncclParamHandle_t h, uint64_t* out);
+
+/// Stores the value's text into `*out`.
+ncclResult_t ncclParamGetStr(ncclParamHandle_t h, const char** out);
+
+/// Copies the value's text, with its terminating zero, into `out`, which has room for `maxLen`
+/// bytes, and stores the number of bytes into `*len`.
+/// Errors: ncclInvalidArgument when it does not fit; `*len` is then 0.
+ncclResult_t ncclParamGet(ncclParamHandle_t h, void* out, int maxLen, int* len);
+
+/// Stores the text of the parameter `key` and the text's length into `*value` and `*valueLen`.
+/// Errors: as ncclParamBind; NULL and 0 are then stored.
+ncclResult_t ncclParamGetParameter(const char* key, const char** value, int* valueLen);
+
+/// Stores an array of all names, and their number, into `*table` and `*tableLen`.
+ncclResult_t ncclParamGetAllParameterKeys(const char*** table, int* tableLen);
+
+/// Writes all parameters and their values to standard output, one a line.
+void ncclParamDumpAll(void);
 
 // ------------------------------------------------------------------------------------------------
 // Second names. Each ncclX above is a weak symbol and stands for pncclX, so that a tool may
@@ -564,6 +789,56 @@ ncclResult_t pncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, in
 ncclResult_t pncclGroupStart(void);
 ncclResult_t pncclGroupEnd(void);
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* simInfo);
+ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** outUserPtr);
+ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value);
+ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags);
+ncclResult_t pncclCommResume(ncclComm_t comm);
+ncclResult_t pncclAllReduceConfig(const void* sendbuff, void* recvbuff, size_t count,
+                                  ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                  cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclBroadcastConfig(const void* sendbuff, void* recvbuff, size_t count,
+                                  ncclDataType_t datatype, int root, ncclComm_t comm,
+                                  cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclReduceConfig(const void* sendbuff, void* recvbuff, size_t count,
+                               ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+                               cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclAllGatherConfig(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                  ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+                                  const ncclCollConfig_t* config);
+ncclResult_t pncclReduceScatterConfig(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                      ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                      cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclAlltoAllConfig(const void* sendbuff, void* recvbuff, size_t count,
+                                 ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream,
+                                 const ncclCollConfig_t* config);
+ncclResult_t pncclGatherConfig(const void* sendbuff, void* recvbuff, size_t count,
+                               ncclDataType_t datatype, int root, ncclComm_t comm,
+                               cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclScatterConfig(const void* sendbuff, void* recvbuff, size_t count,
+                                ncclDataType_t datatype, int root, ncclComm_t comm,
+                                cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclPutSignal(const void* localbuff, size_t count, ncclDataType_t datatype, int peer,
+                            ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx,
+                            unsigned int flags, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclSignal(int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm,
+                         cudaStream_t stream);
+ncclResult_t pncclWaitSignal(int nDesc, ncclWaitSignalDesc_t* signalDescs, ncclComm_t comm,
+                             cudaStream_t stream);
+ncclResult_t pncclSetEncryption(const ncclEncryptionConfig_t* config);
+ncclResult_t pncclParamBind(ncclParamHandle_t* out, const char* key);
+ncclResult_t pncclParamGetI8(ncclParamHandle_t h, int8_t* out);
+ncclResult_t pncclParamGetI16(ncclParamHandle_t h, int16_t* out);
+ncclResult_t pncclParamGetI32(ncclParamHandle_t h, int32_t* out);
+ncclResult_t pncclParamGetI64(ncclParamHandle_t h, int64_t* out);
+ncclResult_t pncclParamGetU8(ncclParamHandle_t h, uint8_t* out);
+ncclResult_t pncclParamGetU16(ncclParamHandle_t h, uint16_t* out);
+ncclResult_t pncclParamGetU32(ncclParamHandle_t h, uint32_t* out);
+ncclResult_t pncclParamGetU64(ncclParamHandle_t h, uint64_t* out);
+ncclResult_t pncclParamGetStr(ncclParamHandle_t h, const char** out);
+ncclResult_t pncclParamGet(ncclParamHandle_t h, void* out, int maxLen, int* len);
+ncclResult_t pncclParamGetParameter(const char* key, const char** value, int* valueLen);
+ncclResult_t pncclParamGetAllParameterKeys(const char*** table, int* tableLen);
+void pncclParamDumpAll(void);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -9,6 +9,7 @@
 #include "shim/debug_log.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
+#include "shim/stock_communicator.h"
 #include "src/base/collective.h"
 #include "src/base/log.h"
 #include "src/base/status.h"
@@ -107,6 +108,7 @@ void LogCall(const Operation& operation, const Numbers& numbers, ncclComm_t comm
 ncclResult_t Post(const char* function, ncclComm_t comm, cudaStream_t stream,
                   const Numbers& numbers, Operation operation) {
   return PostOn(function, comm, [&](Communicator& communicator) {
+    HZ_RETURN_IF_ERROR(CheckNotSuspended(comm));
     HZ_RETURN_IF_ERROR(communicator.CheckUsable());
     LogCall(operation, numbers, comm, stream);
     operation.communicator = &communicator;
@@ -120,12 +122,16 @@ ncclResult_t Post(const char* function, ncclComm_t comm, cudaStream_t stream,
 }  // namespace harmonaize::shim
 
 using harmonaize::Collective;
+using harmonaize::shim::CarriedOperation;
 using harmonaize::shim::Number;
 using harmonaize::shim::Post;
 
 HZ_NCCL_API(ncclResult_t, ncclAllReduce, const void* sendbuff, void* recvbuff, size_t count,
             ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclAllReduce, sendbuff, recvbuff, count, datatype, op, comm, stream);
+  HZ_CARRY_AS(ncclAllReduce, comm,
+              CarriedOperation(comm, Collective::kAllReduce, count, Number(datatype), 0), sendbuff,
+              recvbuff, count, datatype, op, carried, stream);
   return Post("ncclAllReduce", comm, stream, {Number(datatype), Number(op)},
               {.collective = Collective::kAllReduce,
                .send = sendbuff,
@@ -137,6 +143,9 @@ HZ_NCCL_API(ncclResult_t, ncclReduce, const void* sendbuff, void* recvbuff, size
             ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
             cudaStream_t stream) {
   HZ_FORWARD(ncclReduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream);
+  HZ_CARRY_AS(ncclReduce, comm,
+              CarriedOperation(comm, Collective::kReduce, count, Number(datatype), root), sendbuff,
+              recvbuff, count, datatype, op, root, carried, stream);
   return Post("ncclReduce", comm, stream, {Number(datatype), Number(op)},
               {.collective = Collective::kReduce,
                .send = sendbuff,
@@ -148,6 +157,9 @@ HZ_NCCL_API(ncclResult_t, ncclReduce, const void* sendbuff, void* recvbuff, size
 HZ_NCCL_API(ncclResult_t, ncclBroadcast, const void* sendbuff, void* recvbuff, size_t count,
             ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclBroadcast, sendbuff, recvbuff, count, datatype, root, comm, stream);
+  HZ_CARRY_AS(ncclBroadcast, comm,
+              CarriedOperation(comm, Collective::kBroadcast, count, Number(datatype), root),
+              sendbuff, recvbuff, count, datatype, root, carried, stream);
   return Post("ncclBroadcast", comm, stream, {Number(datatype)},
               {.collective = Collective::kBroadcast,
                .send = sendbuff,
@@ -159,6 +171,9 @@ HZ_NCCL_API(ncclResult_t, ncclBroadcast, const void* sendbuff, void* recvbuff, s
 HZ_NCCL_API(ncclResult_t, ncclBcast, void* buff, size_t count, ncclDataType_t datatype, int root,
             ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclBcast, buff, count, datatype, root, comm, stream);
+  HZ_CARRY_AS(ncclBcast, comm,
+              CarriedOperation(comm, Collective::kBroadcast, count, Number(datatype), root), buff,
+              count, datatype, root, carried, stream);
   return Post("ncclBcast", comm, stream, {Number(datatype)},
               {.collective = Collective::kBroadcast,
                .send = buff,
@@ -170,6 +185,9 @@ HZ_NCCL_API(ncclResult_t, ncclBcast, void* buff, size_t count, ncclDataType_t da
 HZ_NCCL_API(ncclResult_t, ncclAllGather, const void* sendbuff, void* recvbuff, size_t sendcount,
             ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclAllGather, sendbuff, recvbuff, sendcount, datatype, comm, stream);
+  HZ_CARRY_AS(ncclAllGather, comm,
+              CarriedOperation(comm, Collective::kAllGather, sendcount, Number(datatype), 0),
+              sendbuff, recvbuff, sendcount, datatype, carried, stream);
   return Post("ncclAllGather", comm, stream, {Number(datatype)},
               {.collective = Collective::kAllGather,
                .send = sendbuff,
@@ -180,6 +198,9 @@ HZ_NCCL_API(ncclResult_t, ncclAllGather, const void* sendbuff, void* recvbuff, s
 HZ_NCCL_API(ncclResult_t, ncclReduceScatter, const void* sendbuff, void* recvbuff, size_t recvcount,
             ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, comm, stream);
+  HZ_CARRY_AS(ncclReduceScatter, comm,
+              CarriedOperation(comm, Collective::kReduceScatter, recvcount, Number(datatype), 0),
+              sendbuff, recvbuff, recvcount, datatype, op, carried, stream);
   return Post("ncclReduceScatter", comm, stream, {Number(datatype), Number(op)},
               {.collective = Collective::kReduceScatter,
                .send = sendbuff,
@@ -190,6 +211,9 @@ HZ_NCCL_API(ncclResult_t, ncclReduceScatter, const void* sendbuff, void* recvbuf
 HZ_NCCL_API(ncclResult_t, ncclAlltoAll, const void* sendbuff, void* recvbuff, size_t count,
             ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclAlltoAll, sendbuff, recvbuff, count, datatype, comm, stream);
+  HZ_CARRY_AS(ncclAlltoAll, comm,
+              CarriedOperation(comm, Collective::kAllToAll, count, Number(datatype), 0), sendbuff,
+              recvbuff, count, datatype, carried, stream);
   return Post(
       "ncclAlltoAll", comm, stream, {Number(datatype)},
       {.collective = Collective::kAllToAll, .send = sendbuff, .receive = recvbuff, .count = count});
@@ -198,6 +222,9 @@ HZ_NCCL_API(ncclResult_t, ncclAlltoAll, const void* sendbuff, void* recvbuff, si
 HZ_NCCL_API(ncclResult_t, ncclGather, const void* sendbuff, void* recvbuff, size_t count,
             ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclGather, sendbuff, recvbuff, count, datatype, root, comm, stream);
+  HZ_CARRY_AS(ncclGather, comm,
+              CarriedOperation(comm, Collective::kGather, count, Number(datatype), root), sendbuff,
+              recvbuff, count, datatype, root, carried, stream);
   return Post("ncclGather", comm, stream, {Number(datatype)},
               {.collective = Collective::kGather,
                .send = sendbuff,
@@ -209,6 +236,9 @@ HZ_NCCL_API(ncclResult_t, ncclGather, const void* sendbuff, void* recvbuff, size
 HZ_NCCL_API(ncclResult_t, ncclScatter, const void* sendbuff, void* recvbuff, size_t count,
             ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclScatter, sendbuff, recvbuff, count, datatype, root, comm, stream);
+  HZ_CARRY_AS(ncclScatter, comm,
+              CarriedOperation(comm, Collective::kScatter, count, Number(datatype), root), sendbuff,
+              recvbuff, count, datatype, root, carried, stream);
   return Post("ncclScatter", comm, stream, {Number(datatype)},
               {.collective = Collective::kScatter,
                .send = sendbuff,
@@ -220,6 +250,9 @@ HZ_NCCL_API(ncclResult_t, ncclScatter, const void* sendbuff, void* recvbuff, siz
 HZ_NCCL_API(ncclResult_t, ncclSend, const void* sendbuff, size_t count, ncclDataType_t datatype,
             int peer, ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclSend, sendbuff, count, datatype, peer, comm, stream);
+  HZ_CARRY_AS(ncclSend, comm,
+              CarriedOperation(comm, Collective::kSend, count, Number(datatype), peer), sendbuff,
+              count, datatype, peer, carried, stream);
   return Post("ncclSend", comm, stream, {Number(datatype)},
               {.collective = Collective::kSend, .send = sendbuff, .count = count, .root = peer});
 }
@@ -227,6 +260,9 @@ HZ_NCCL_API(ncclResult_t, ncclSend, const void* sendbuff, size_t count, ncclData
 HZ_NCCL_API(ncclResult_t, ncclRecv, void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
             ncclComm_t comm, cudaStream_t stream) {
   HZ_FORWARD(ncclRecv, recvbuff, count, datatype, peer, comm, stream);
+  HZ_CARRY_AS(ncclRecv, comm,
+              CarriedOperation(comm, Collective::kReceive, count, Number(datatype), peer), recvbuff,
+              count, datatype, peer, carried, stream);
   return Post(
       "ncclRecv", comm, stream, {Number(datatype)},
       {.collective = Collective::kReceive, .receive = recvbuff, .count = count, .root = peer});

@@ -1,5 +1,7 @@
 // Communicators: made, divided, shrunk, grown, queried, ended.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -7,11 +9,13 @@
 #include <utility>
 
 #include "include/nccl.h"
+#include "shim/adoption.h"
 #include "shim/config.h"
 #include "shim/debug_log.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
 #include "shim/life_lines.h"
+#include "shim/stock_communicator.h"
 #include "src/base/status.h"
 #include "src/client/operation/communicator.h"
 #include "src/client/operation/group.h"
@@ -83,6 +87,28 @@ Status Form(Birth birth, MadeCommunicator made, int rank, int ranks, ncclComm_t*
   });
 }
 
+/// Runs `function` of stock NCCL on its part of `comm`, if it has one. `arguments` follow the
+/// handle.
+template <typename Function, typename... Arguments>
+ncclResult_t OnStockPart(const StockFunction<Function>& function, ncclComm_t comm,
+                         Arguments... arguments) {
+  StockCommunicator* const carrier = comm->carrier.load(std::memory_order_acquire);
+  return carrier != nullptr ? function(carrier->handle(), arguments...) : ncclSuccess;
+}
+
+/// Returns the result of a call that has run on both parts.
+ncclResult_t Both(ncclResult_t stock, ncclResult_t ours) {
+  return ours == ncclSuccess ? stock : ours;
+}
+
+void RetireStockPart(ncclComm_t comm) {
+  if (StockCommunicator* const carrier = comm->carrier.load()) carrier->Retire();
+}
+
+void CloseStockPart(ncclComm_t comm) {
+  if (StockCommunicator* const carrier = comm->carrier.load()) carrier->CloseStream();
+}
+
 Status CheckPlace(int ranks, int rank) {
   if (ranks < 1) return InvalidArgument("nranks is {}, less than 1", ranks);
   if (rank < 0 || rank >= ranks) return InvalidArgument("rank is {}, not in [0, {})", rank, ranks);
@@ -97,8 +123,11 @@ Status Join(const char* function, ncclComm_t* comm, int ranks, const ncclUniqueI
   SetLogRank(rank);
   ShowVersionOnce(rank, options.device);
   const UniqueId unique_id = FromNccl(id);
-  return Form(BirthById(function, unique_id), Communicator::Join(unique_id, ranks, rank, options),
-              rank, ranks, comm);
+  const Status formed =
+      Form(BirthById(function, unique_id), Communicator::Join(unique_id, ranks, rank, options),
+           rank, ranks, comm);
+  const bool failed = !formed.ok() && formed.code() != Code::kInProgress;
+  return failed || !ServesBoth() ? formed : Adopt(comm, config);
 }
 
 Status CheckDevices(int count, const int* devices) {
@@ -131,7 +160,10 @@ Status JoinAll(ncclComm_t* comms, int count, const int* devices) {
   }
   group.NoteFailure(status);
   const Status ended = group.End();
-  return status.ok() ? ended : status;
+  if (!status.ok()) return status;
+  // Inside a group of the caller nothing has formed yet, and the daemon carries all.
+  const bool formed = ended.ok() && !group.open();
+  return formed && ServesBoth() ? AdoptAll(comms, count, devices) : ended;
 }
 
 /// Returns ok once the number of ranks is known; otherwise the reason why it is not.
@@ -142,16 +174,18 @@ Status CheckFormed(Communicator& communicator) {
   return state.code() == Code::kInProgress ? communicator.CheckUsable() : state;
 }
 
-Status Split(ncclComm_t comm, int color, int key, ncclComm_t* out, const ncclConfig_t* config) {
+Status Split(ncclComm_t comm, int color, int key, ncclComm_t* out, ncclConfig_t* config) {
   Communicator& parent = *comm->communicator;
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  HZ_RETURN_IF_ERROR(CheckNotSuspended(comm));
   HZ_RETURN_IF_ERROR(CheckFormed(parent));
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
     return InvalidArgument("color is {}: neither 0 or more nor NCCL_SPLIT_NOCOLOR", color);
   }
   HZ_ASSIGN_OR_RETURN(const CommunicatorOptions options, ParseConfig(config, parent.options()));
-  return Form(BirthFrom("ncclCommSplit", comm, color, key),
-              parent.Split(color >= 0, color, key, options), -1, -1, out);
+  const Status formed = Form(BirthFrom("ncclCommSplit", comm, color, key),
+                             parent.Split(color >= 0, color, key, options), -1, -1, out);
+  return formed.ok() ? AdoptSplit(comm, color, key, out, config) : formed;
 }
 
 Status CheckExcluded(const Communicator& parent, std::span<const int> excluded) {
@@ -178,10 +212,11 @@ int RankWithout(std::span<const int> excluded, int rank) {
                                                [rank](int other) { return other < rank; }));
 }
 
-Status Shrink(ncclComm_t comm, std::span<const int> excluded, ncclComm_t* out,
-              const ncclConfig_t* config, int flags) {
+Status Shrink(ncclComm_t comm, std::span<int> excluded, ncclComm_t* out, ncclConfig_t* config,
+              int flags) {
   Communicator& parent = *comm->communicator;
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  HZ_RETURN_IF_ERROR(CheckNotSuspended(comm));
   HZ_RETURN_IF_ERROR(CheckFormed(parent));
   if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT) {
     return InvalidArgument("shrinkFlags is {:#x}", flags);
@@ -190,14 +225,26 @@ Status Shrink(ncclComm_t comm, std::span<const int> excluded, ncclComm_t* out,
   HZ_ASSIGN_OR_RETURN(const CommunicatorOptions options, ParseConfig(config, parent.options()));
   const int rank = RankWithout(excluded, parent.rank());
   const int ranks = parent.ranks() - static_cast<int>(excluded.size());
-  return Form(BirthFrom("ncclCommShrink", comm, 0, rank),
-              parent.Shrink(excluded, flags == NCCL_SHRINK_ABORT, options), rank, ranks, out);
+  const Status formed =
+      Form(BirthFrom("ncclCommShrink", comm, 0, rank),
+           parent.Shrink(excluded, flags == NCCL_SHRINK_ABORT, options), rank, ranks, out);
+  if (!formed.ok()) return formed;
+  return AdoptShrink(comm, excluded.data(), static_cast<int>(excluded.size()), out, config, flags);
+}
+
+/// Stock NCCL's part would have to grow as well, by ranks that have no communicator of ours yet.
+Status CheckGrowable(ncclComm_t comm) {
+  if (comm->carrier.load() == nullptr) return Status::Ok();
+  return NotServed("the growth of a communicator that stock NCCL carries",
+                   "make a new communicator with the new ranks");
 }
 
 /// Grows a communicator by a rank that the parent has already.
 Status GrowFrom(ncclComm_t comm, int ranks, int rank, ncclComm_t* out, const ncclConfig_t* config) {
   Communicator& parent = *comm->communicator;
+  HZ_RETURN_IF_ERROR(CheckGrowable(comm));
   HZ_RETURN_IF_ERROR(CheckPointer(out, "newcomm"));
+  HZ_RETURN_IF_ERROR(CheckNotSuspended(comm));
   HZ_RETURN_IF_ERROR(CheckFormed(parent));
   if (rank != -1 && rank != parent.rank()) {
     return InvalidArgument("rank is {}: a rank of comm keeps its own, and passes -1", rank);
@@ -237,9 +284,20 @@ ncclResult_t Query(const char* function, const ncclComm_t comm, int* out, const 
 }
 
 }  // namespace
+
+void GiveUp(ncclComm_t* out) {
+  const ncclComm_t comm = std::exchange(*out, nullptr);
+  if (comm == nullptr) return;
+  const Reference kept(comm);
+  RetireStockPart(comm);
+  static_cast<void>(comm->communicator->Abort());
+  End(comm, nullptr);
+}
+
 }  // namespace harmonaize::shim
 
 using harmonaize::Communicator;
+using harmonaize::InternalError;
 using harmonaize::InvalidArgument;
 using harmonaize::Status;
 using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
@@ -256,6 +314,7 @@ HZ_NCCL_API(ncclResult_t, ncclCommGetUniqueId, ncclComm_t comm, ncclUniqueId* un
   HZ_FORWARD(ncclCommGetUniqueId, comm, uniqueId);
   return CallOn("ncclCommGetUniqueId", comm, [&](Communicator& communicator) {
     HZ_RETURN_IF_ERROR(CheckPointer(uniqueId, "uniqueId"));
+    HZ_RETURN_IF_ERROR(CheckGrowable(comm));
     return StoreId(communicator.CreateGrowId(), uniqueId);
   });
 }
@@ -307,7 +366,7 @@ HZ_NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* excludeRanksList
     if (excludeRanksCount < 1) {
       return InvalidArgument("excludeRanksCount is {}, less than 1", excludeRanksCount);
     }
-    const std::span<const int> excluded(excludeRanksList, static_cast<size_t>(excludeRanksCount));
+    const std::span<int> excluded(excludeRanksList, static_cast<size_t>(excludeRanksCount));
     return Shrink(comm, excluded, newcomm, config, shrinkFlags);
   });
 }
@@ -325,6 +384,12 @@ HZ_NCCL_API(ncclResult_t, ncclCommGrow, ncclComm_t comm, int nRanks, const ncclU
 
 HZ_NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int revokeFlags) {
   HZ_FORWARD(ncclCommRevoke, comm, revokeFlags);
+  if (IsCarried(comm)) {
+    static const StockFunction<decltype(pncclCommRevoke)> revoke("ncclCommRevoke");
+    const ncclResult_t stock =
+        ConcludeStock("ncclCommRevoke", comm, OnStockPart(revoke, comm, revokeFlags));
+    if (stock != ncclSuccess) return stock;
+  }
   return CallOn("ncclCommRevoke", comm, [&](Communicator& communicator) {
     if (revokeFlags != NCCL_REVOKE_DEFAULT) {
       return InvalidArgument("revokeFlags is {:#x}, not NCCL_REVOKE_DEFAULT", revokeFlags);
@@ -336,6 +401,9 @@ HZ_NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int revokeFlags) {
 HZ_NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {
   HZ_FORWARD(ncclCommFinalize, comm);
   if (comm == nullptr) return ncclSuccess;
+  // The witness has nothing to flush: nobody waits for what it shows.
+  if (IsCarried(comm)) RetireStockPart(comm);
+  HZ_CARRY(ncclCommFinalize, comm, carried);
   return CallOn("ncclCommFinalize", comm,
                 [](Communicator& communicator) { return communicator.Finalize(); });
 }
@@ -343,34 +411,62 @@ HZ_NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {
 HZ_NCCL_API(ncclResult_t, ncclCommDestroy, ncclComm_t comm) {
   HZ_FORWARD(ncclCommDestroy, comm);
   if (comm == nullptr) return ncclSuccess;
-  return Call("ncclCommDestroy", nullptr, [&] {
+  ncclResult_t stock = ncclSuccess;
+  const ncclResult_t ours = Call("ncclCommDestroy", nullptr, [&] {
     HZ_RETURN_IF_ERROR(CheckHandle(comm));
     const Reference kept(comm);
     ShowRankOf(*comm->communicator);
+    RetireStockPart(comm);
+    if (IsCarried(comm)) {
+      static const StockFunction<decltype(pncclCommDestroy)> destroy("ncclCommDestroy");
+      stock = ConcludeStock("ncclCommDestroy", comm, OnStockPart(destroy, comm));
+    }
+    CloseStockPart(comm);
     const Status status = comm->communicator->Leave();
     End(comm, "Destroy");
     return status;
   });
+  return Both(stock, ours);
 }
 
 HZ_NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t comm) {
   HZ_FORWARD(ncclCommAbort, comm);
   if (comm == nullptr) return ncclSuccess;
-  return Call("ncclCommAbort", nullptr, [&] {
+  ncclResult_t stock = ncclSuccess;
+  const ncclResult_t ours = Call("ncclCommAbort", nullptr, [&] {
     HZ_RETURN_IF_ERROR(CheckHandle(comm));
     const Reference kept(comm);
     ShowRankOf(*comm->communicator);
+    RetireStockPart(comm);
+    if (IsCarried(comm)) {
+      static const StockFunction<decltype(pncclCommAbort)> abort("ncclCommAbort");
+      stock = ConcludeStock("ncclCommAbort", comm, OnStockPart(abort, comm));
+    }
     const Status status = comm->communicator->Abort();
+    CloseStockPart(comm);
     End(comm, "Abort");
     return status;
   });
+  return Both(stock, ours);
 }
 
 HZ_NCCL_API(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t* asyncError) {
   HZ_FORWARD(ncclCommGetAsyncError, comm, asyncError);
   return CallOn("ncclCommGetAsyncError", comm, [&](Communicator& communicator) {
     HZ_RETURN_IF_ERROR(CheckPointer(asyncError, "asyncError"));
-    const Status state = communicator.AsyncState();
+    StockCommunicator* const carrier = comm->carrier.load(std::memory_order_acquire);
+    if (carrier != nullptr) {
+      static const StockFunction<decltype(pncclCommGetAsyncError)> state_of(
+          "ncclCommGetAsyncError");
+      const ncclResult_t asked = state_of(carrier->handle(), asyncError);
+      if (asked != ncclSuccess) return InternalError("stock NCCL has no state: {}", Number(asked));
+      if (*asyncError == ncclInProgress) return Status::Ok();
+      if (*asyncError != ncclSuccess) {
+        communicator.SetLastError(fmt::format("stock NCCL: {}", ncclGetErrorString(*asyncError)));
+        return Status::Ok();
+      }
+    }
+    const Status state = carrier != nullptr ? carrier->Failure() : communicator.AsyncState();
     *asyncError = ToResult(state);
     if (state.ok()) LogInitComplete(comm);
     const bool failed = *asyncError != ncclSuccess && *asyncError != ncclInProgress;
@@ -387,6 +483,7 @@ HZ_NCCL_API(ncclResult_t, ncclCommCount, const ncclComm_t comm, int* count) {
 
 HZ_NCCL_API(ncclResult_t, ncclCommCuDevice, const ncclComm_t comm, int* device) {
   HZ_FORWARD(ncclCommCuDevice, comm, device);
+  HZ_CARRY(ncclCommCuDevice, comm, carried, device);
   return Query("ncclCommCuDevice", comm, device, "device",
                [](const Communicator& communicator) { return communicator.options().device; });
 }

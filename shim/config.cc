@@ -39,6 +39,26 @@ constexpr std::array<Member, 12> kMembers = {{
     {"nvlinkCentricSched", &ncclConfig_t::nvlinkCentricSched, 0, 1, false},
 }};
 
+/// Numbers that NCCL 2.30 and 2.31 added behind the members of our structure, in their order. None
+/// has a meaning here.
+constexpr std::array<const char*, 9> kNewerMembers = {
+    "graphUsageMode", "numRmaCtx",    "maxP2pPeers", "graphStreamOrdering", "launchOrderImplicit",
+    "numRmaSig",      "rmaEagerInit", "hostCftMode", "nvlsHostMode"};
+
+/// Names in the log what the caller has set among kNewerMembers. Members beyond these are ignored
+/// in silence: their types are not known.
+void LogNewerMembers(const ncclConfig_t* config) {
+  const char* const bytes = reinterpret_cast<const char*>(config);
+  for (size_t i = 0; i < kNewerMembers.size(); ++i) {
+    const size_t offset = sizeof(ncclConfig_t) + i * sizeof(int);
+    if (config->size < offset + sizeof(int)) return;
+    int value;
+    std::memcpy(&value, bytes + offset, sizeof value);
+    if (value == NCCL_CONFIG_UNDEF_INT) continue;
+    Log(LogLevel::kInfo, kLogInit, "config.{} = {} has no effect here", kNewerMembers[i], value);
+  }
+}
+
 /// Returns the caller's members in a structure of our size.
 Result<ncclConfig_t> Normalize(const ncclConfig_t* config) {
   // The first two members are at the same place in every version.
@@ -53,7 +73,9 @@ Result<ncclConfig_t> Normalize(const ncclConfig_t* config) {
 Status CheckMember(const ncclConfig_t& config, const Member& member) {
   const int value = config.*member.value;
   if (value == NCCL_CONFIG_UNDEF_INT) return Status::Ok();
-  if (value < member.least || value > member.most) {
+  // A newer NCCL may give more values to a member that means nothing here.
+  const bool may_be_newer = !member.has_meaning && config.version > NCCL_VERSION_CODE;
+  if ((value < member.least || value > member.most) && !may_be_newer) {
     return member.most == INT_MAX
                ? InvalidArgument("config.{} is {}, less than {}", member.name, value, member.least)
                : InvalidArgument("config.{} is {}, not in [{}, {}]", member.name, value,
@@ -87,6 +109,7 @@ Result<CommunicatorOptions> ParseConfig(const ncclConfig_t* config,
   if (config == nullptr) return options;
   HZ_ASSIGN_OR_RETURN(const ncclConfig_t ours, Normalize(config));
   HZ_RETURN_IF_ERROR(Check(ours));
+  LogNewerMembers(config);
   if (ours.blocking != NCCL_CONFIG_UNDEF_INT) options.blocking = ours.blocking == 1;
   if (ours.commName != NCCL_CONFIG_UNDEF_PTR) options.name = ours.commName;
   return options;

@@ -8,8 +8,10 @@ namespace harmonaize::shim {
 
 /// Returns the options that a program asked for in `config` (may be NULL), with those of `defaults`
 /// where it set none. Reads structures of any NCCL since 2.14, shorter or longer than ours. Members
-/// without a meaning here are checked too, and named in the log when they were set. Errors:
-/// kInvalidArgument when the structure was not initialized or a member is out of range.
+/// without a meaning here are named in the log when they were set, as far as NCCL 2.32 has them,
+/// and checked unless the structure is of a newer NCCL than ours. Members of later versions are
+/// ignored. Errors: kInvalidArgument when the structure was not initialized or a member is out of
+/// range.
 Result<CommunicatorOptions> ParseConfig(const ncclConfig_t* config,
                                         const CommunicatorOptions& defaults);
 

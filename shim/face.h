@@ -29,6 +29,8 @@
 
 namespace harmonaize::shim {
 
+class StockCommunicator;
+
 /// A buffer that was passed to ncclCommRegister or ncclCommWindowRegister.
 struct Registration {
   const void* address;
@@ -43,6 +45,12 @@ struct ncclComm {
   static constexpr uint64_t kAlive = 0x485a434f4d4d2131;
 
   std::atomic<uint64_t> state{0};
+  /// Between ncclCommSuspend and ncclCommResume.
+  std::atomic<bool> suspended{false};
+  /// Stock NCCL's part, where that carries the operations; nullptr: the communicator is the
+  /// daemon's. Set once, before the call that makes the handle has returned. `stock` keeps it.
+  std::atomic<harmonaize::shim::StockCommunicator*> carrier{nullptr};
+  std::shared_ptr<harmonaize::shim::StockCommunicator> stock;
   /// Number of references. One is the handle's own until it has ended. Others belong to threads
   /// that are making or destroying the handle, which another thread's ncclCommAbort may interrupt.
   std::atomic<int> references{1};
@@ -99,6 +107,18 @@ Status CheckHandle(ncclComm_t comm);
 /// Returns kInvalidArgument, with the argument's name, when `pointer` is NULL.
 inline Status CheckPointer(const void* pointer, const char* name) {
   return pointer != nullptr ? Status::Ok() : InvalidArgument("{} is NULL", name);
+}
+
+/// Returns kInvalidUsage between ncclCommSuspend and ncclCommResume. Requires: `comm` is alive.
+inline Status CheckNotSuspended(ncclComm_t comm) {
+  if (!comm->suspended.load(std::memory_order_relaxed)) return Status::Ok();
+  return InvalidUsage("the communicator is suspended: call ncclCommResume first");
+}
+
+/// Returns kInvalidUsage for a part of NCCL that Harmonaize does not have. `instead` says what a
+/// program can do, as a whole clause.
+inline Status NotServed(std::string_view what, std::string_view instead) {
+  return InvalidUsage("Harmonaize does not have {}: {}", what, instead);
 }
 
 /// Shows the rank of `communicator` in the lines that this thread logs from here on.

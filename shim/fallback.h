@@ -8,7 +8,8 @@
 /// \file
 /// Forwards calls to stock NCCL, if no daemon listens and HARMONAIZE_FALLBACK=nccl allows it. This
 /// is decided once for the process, at the first call that could differ between the two, because
-/// one library cannot use the communicators, groups or buffers of the other.
+/// one library cannot use the communicators, groups or buffers of the other. Where a daemon
+/// listens, each communicator goes one way or the other: see adoption.h.
 
 namespace harmonaize::shim {
 
@@ -16,6 +17,7 @@ enum class Route : int {
   kUndecided = 0,
   kDaemon,
   kStock,  ///< Stock NCCL is loaded and gets every call.
+  kBoth,   ///< Each communicator is the daemon's, or is carried by stock NCCL.
 };
 
 extern std::atomic<Route> route;
@@ -29,6 +31,12 @@ inline bool Forwarding() noexcept {
   // Acquire: a thread that sees kStock also sees the library that was opened before it was stored.
   const Route chosen = route.load(std::memory_order_acquire);
   return (chosen == Route::kUndecided ? DecideRoute() : chosen) == Route::kStock;
+}
+
+/// Returns whether a communicator may be carried by stock NCCL beside the daemon.
+inline bool ServesBoth() noexcept {
+  const Route chosen = route.load(std::memory_order_acquire);
+  return (chosen == Route::kUndecided ? DecideRoute() : chosen) == Route::kBoth;
 }
 
 /// Returns the function `name` in stock NCCL; NULL, with the last error set, when it has none.

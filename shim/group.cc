@@ -7,8 +7,10 @@
 #include <cstring>
 
 #include "include/nccl.h"
+#include "shim/adoption.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
+#include "shim/stock_communicator.h"
 #include "src/base/status.h"
 
 namespace harmonaize::shim {
@@ -24,6 +26,23 @@ Status Simulate(ncclSimInfo_t* simulation) {
   HZ_ASSIGN_OR_RETURN(const double seconds, Group::OfThisThread().SimulateEnd());
   if (simulation != nullptr) simulation->estimatedTime = static_cast<float>(seconds * 1e6);
   return Status::Ok();
+}
+
+/// Ends a group in which stock NCCL may carry some of the operations. The daemon is shown what this
+/// rank calls before anything may wait for other ranks.
+ncclResult_t EndBoth() {
+  Group& group = Group::OfThisThread();
+  if (!group.outermost()) {
+    return Call("ncclGroupEnd", nullptr, [&] { return group.End(); });
+  }
+  ncclResult_t stock = ncclSuccess;
+  const ncclResult_t ours = Call("ncclGroupEnd", nullptr, [&] {
+    StockGroup::OfThisThread().Show();
+    const Status ended = group.End();
+    stock = StockGroup::OfThisThread().End();
+    return FinishAdoptions(ended);
+  });
+  return ours == ncclSuccess ? stock : ours;
 }
 
 }  // namespace
@@ -43,6 +62,7 @@ HZ_NCCL_API(ncclResult_t, ncclGroupStart) {
 
 HZ_NCCL_API(ncclResult_t, ncclGroupEnd) {
   HZ_FORWARD(ncclGroupEnd);
+  if (ServesBoth()) return EndBoth();
   return Call("ncclGroupEnd", nullptr, [] { return Group::OfThisThread().End(); });
 }
 

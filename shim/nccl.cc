@@ -29,6 +29,8 @@ HZ_NCCL_API(const char*, ncclGetErrorString, ncclResult_t result) {
     case ncclInvalidUsage: return "invalid usage";
     case ncclRemoteError: return "a remote process or the daemon is gone";
     case ncclInProgress: return "operation in progress";
+    // ncclTimeout of NCCL 2.30, which only stock NCCL returns.
+    case 8: return "timed out";
     default: return "unknown result code";
   }
 }

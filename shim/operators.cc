@@ -5,6 +5,7 @@
 #include "include/nccl.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
+#include "shim/stock_communicator.h"
 #include "src/base/status.h"
 #include "src/client/operation/communicator.h"
 #include "src/numerics/types.h"
@@ -39,6 +40,7 @@ using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
 HZ_NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum, ncclRedOp_t* op, void* scalar,
             ncclDataType_t datatype, ncclScalarResidence_t residence, ncclComm_t comm) {
   HZ_FORWARD(ncclRedOpCreatePreMulSum, op, scalar, datatype, residence, comm);
+  HZ_CARRY(ncclRedOpCreatePreMulSum, comm, op, scalar, datatype, residence, carried);
   return CallOn("ncclRedOpCreatePreMulSum", comm, [&](Communicator&) {
     return CreatePreMulSum(comm, op, scalar, Number(datatype), Number(residence));
   });
@@ -46,6 +48,7 @@ HZ_NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum, ncclRedOp_t* op, void* scala
 
 HZ_NCCL_API(ncclResult_t, ncclRedOpDestroy, ncclRedOp_t op, ncclComm_t comm) {
   HZ_FORWARD(ncclRedOpDestroy, op, comm);
+  HZ_CARRY(ncclRedOpDestroy, comm, op, carried);
   return CallOn("ncclRedOpDestroy", comm, [&](Communicator& communicator) {
     const int number = Number(op);
     if (number >= 0 && number < ncclNumOps) {

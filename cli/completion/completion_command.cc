@@ -27,7 +27,8 @@ constexpr char kCompletionFooter[] =
     R"(An installation has put it where the shells of the system look for it. Where that is not so, read it
 when a shell starts, as below; in zsh, after compinit.
 
-The names of jobs, hosts and tokens come from the daemon, if it answers within a fifth of a second.
+The names of jobs, hosts, tokens, announcements and events that can be answered come from the daemon,
+if it answers within a fifth of a second.
 A job is offered by its id if its name has spaces or signs that the shell would understand.
 
 Exit status: 0; 2 for another shell.

@@ -64,6 +64,30 @@ std::vector<Continuation> TokenNames(const std::string& socket) {
   return names;
 }
 
+std::vector<Continuation> AnnouncementNames(const std::string& socket) {
+  const Result<DaemonHttp> daemon = FindOperatorsHttp(socket);
+  if (!daemon.ok()) return {};
+  const Result<Json> announced = GetDocument(*daemon, "/v1/hosts/this/maintenance");
+  if (!announced.ok()) return {};
+  std::vector<Continuation> names;
+  for (const Json& one : ListAt(*announced, "announced")) {
+    names.push_back({TextAt(one, "id"), TextAt(one, "kind") + ", " + TextAt(one, "state") + " " +
+                                            MomentAt(one, "not_before")});
+  }
+  return names;
+}
+
+/// Returns the ids of the events that this user can answer.
+std::vector<Continuation> EventNames(const std::string& socket) {
+  const Result<DaemonHttp> daemon = FindTenantsHttp(socket);
+  if (!daemon.ok()) return {};
+  const Result<Json> promises = GetDocument(*daemon, "/v1/promises");
+  if (!promises.ok()) return {};
+  std::vector<Continuation> names;
+  for (const Json& id : ListAt(*promises, "answerable")) names.push_back({TextOf(id), ""});
+  return names;
+}
+
 std::vector<Continuation> HostNames(const std::string& socket) {
   const Result<std::string> status = FetchDaemonStatus(socket);
   if (!status.ok()) return {};
@@ -87,6 +111,8 @@ std::vector<Continuation> NamesOf(std::string_view kind, const std::string& sock
   if (kind == "JOB") names = JobNames(socket);
   if (kind == "ADDRESS") names = HostNames(socket);
   if (kind == "TOKEN") names = TokenNames(socket);
+  if (kind == "ANNOUNCEMENT") names = AnnouncementNames(socket);
+  if (kind == "EVENT") names = EventNames(socket);
   std::erase_if(names, [](const Continuation& name) { return !IsPlainWord(name.word); });
   return names;
 }

@@ -29,6 +29,9 @@ With --restart the daemon restarts once it is drained. It runs the program file 
 so install a new version before. Programs without communicators connect to the new daemon when they
 need it. Communicators that are left when the time is over end with an error.
 
+Jobs may acknowledge, or ask for more time: --show and --wait show that. The drain waits on for their
+communicators until they leave or the time is over; '--within 0s' ends the waiting.
+
 With --wait, what is waited for is shown on standard error; Ctrl-C ends the waiting, not the drain.
 --show begins nothing. A drain that is begun again keeps the time, reason and wish to restart that are
 not named; '--within none' and --no-restart take them back.

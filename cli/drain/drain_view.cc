@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/jobs/short_job_id.h"
+#include "cli/maintenance/answer_text.h"
 #include "cli/text_table.h"
 
 namespace harmonaize {
@@ -32,9 +33,9 @@ std::string DrainProgress(const Json& drain) {
       fmt::format("waiting for {} with {}", Counted(CountAt(drain, "job_count"), "job"),
                   Counted(communicators, "communicator"));
   for (size_t i = 0; i < std::min(jobs.size(), kJobsInLine); ++i) {
-    text += fmt::format("{} {} ({}, {}, since {})", i == 0 ? ":" : ",", LabelOf(jobs[i]),
+    text += fmt::format("{} {} ({}, {}, since {}, {})", i == 0 ? ":" : ",", LabelOf(jobs[i]),
                         TextAt(jobs[i], "tenant"), Counted(CountAt(jobs[i], "ranks"), "rank"),
-                        MomentAt(jobs[i], "since"));
+                        MomentAt(jobs[i], "since"), AnswerText(jobs[i]));
   }
   if (jobs.size() > kJobsInLine) text += ", ...";
   return text;
@@ -56,10 +57,11 @@ std::string DrainText(const Json& drain) {
   text += YesAt(drain, "restart") ? ", and restarts then\n" : "\n";
   const std::string reason = TextAt(drain, "reason");
   if (!reason.empty() && reason != kMissing) text += "reason: " + reason + "\n";
-  TextTable table({"job", "name", "tenant", "since", "communicators", "ranks"}, 4);
+  TextTable table({"job", "name", "tenant", "since", "answer", "communicators", "ranks"}, 5);
   for (const Json& job : ListAt(drain, "jobs")) {
     table.Add({ShortJobId(TextAt(job, "job")), TextAt(job, "name"), TextAt(job, "tenant"),
-               MomentAt(job, "since"), TextAt(job, "communicators"), TextAt(job, "ranks")});
+               MomentAt(job, "since"), AnswerText(job), TextAt(job, "communicators"),
+               TextAt(job, "ranks")});
   }
   if (table.empty()) return text + "no communicator is left\n";
   table.Print(&text);

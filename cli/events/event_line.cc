@@ -62,6 +62,17 @@ std::string JobColumn(const Json& event) {
   return TextAt(event, "source") == kMissing ? kMissing : "host";
 }
 
+/// Returns the event's sentence, and behind it the id of what was announced.
+std::string TextWithId(const Json& event) {
+  const Json& data = At(event, "data");
+  std::string text = TextAt(data, "text");
+  for (const char* const field : {"maintenance", "offer"}) {
+    const std::string id = TextAt(data, field);
+    if (id != kMissing && !id.empty()) return text + " (" + id + ")";
+  }
+  return text;
+}
+
 /// Returns the time by which an event asks for something, in seconds since 1970; 0: it names none.
 double DeadlineOf(const Json& event) {
   const Json& data = At(event, "data");
@@ -102,7 +113,7 @@ std::string EventLine(const Json& event, const EventLineStyle& style) {
       {JobColumn(event), kShortJobIdLength}};
   if (style.tenants) cells.push_back({TextAt(event, "tenant"), kTenantWidth});
   cells.push_back({TextAt(event, "subject"), kSubjectWidth});
-  return Row(cells, TextAt(At(event, "data"), "text"));
+  return Row(cells, TextWithId(event));
 }
 
 std::string AnswerLine(const Json& event, const EventLineStyle& style) {
@@ -113,6 +124,8 @@ std::string AnswerLine(const Json& event, const EventLineStyle& style) {
   if (deadline != 0 && deadline <= style.now_seconds) return "";
   const std::string id = TextAt(event, "id");
   const std::optional<EventId> parsed = ParseEventId(id);
+  const bool is_known = TextAt(event, "time") <= style.known_until;
+  if (is_known && !style.answerable.contains(id)) return "";
   // Nothing else than an id is offered to be pasted into a shell.
   if (!parsed.has_value() || parsed->job.empty()) return "";
   const char* const more = deadline == 0 ? "" : "  (or --extend ID --by 10min)";

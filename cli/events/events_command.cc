@@ -18,6 +18,8 @@
 #include "cli/json_view.h"
 #include "cli/maintenance/time_words.h"
 #include "cli/terminal.h"
+#include "src/base/wall_clock.h"
+#include "src/events/event.h"
 #include "src/events/event_filter.h"
 #include "src/events/event_type.h"
 
@@ -39,8 +41,9 @@ then begin behind that one. Where events are missing because the daemon does not
 a line on standard error says how many.
 
 With --acknowledge a tenant says that it is ready for what an event tells of that has a deadline, such
-as maintenance; --extend asks for more time. Below each event that can be answered a line says how.
-ID is the event's id, the beginning of it where that is enough to tell, or, at the host that is
+as maintenance; --extend asks for more time. Below each event that can still be answered a line says
+how. The text of an event ends with the id of what was announced, in brackets.
+EVENT is the event's id, the beginning of it where that is enough to tell, or, at the host that is
 maintained, the id in the event's 'maintenance'. Operators see the answers; neither changes the
 deadline by itself.
 
@@ -106,6 +109,15 @@ Result<std::string> JobWithEvents(const DaemonHttp& daemon, const std::string& w
       which);
 }
 
+/// Asks which events can be answered. A daemon that does not say leaves that unknown.
+void LearnAnswerable(const DaemonHttp& daemon, EventLineStyle* style) {
+  const std::string now = TimeText(static_cast<int64_t>(UnixSeconds() * 1e9));
+  const Result<Json> promises = GetDocument(daemon, "/v1/promises");
+  if (!promises.ok() || !At(*promises, "answerable").is_array()) return;
+  style->known_until = now;
+  for (const Json& id : ListAt(*promises, "answerable")) style->answerable.insert(TextOf(id));
+}
+
 Result<std::string> Show(const EventsOptions& options) {
   HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindHttp(options.socket));
   EventQuery query{.types = options.types,
@@ -117,11 +129,11 @@ Result<std::string> Show(const EventsOptions& options) {
   }
   // A reader that goes, as `head` does, ends the program without an error.
   ::signal(SIGPIPE, SIG_IGN);
-  EventOutput output({.style = {.tenants = daemon.as_operator,
-                                .colours = !options.json && TakesColours(STDOUT_FILENO),
-                                .own_tenant = fmt::format("uid {}", geteuid())},
-                      .json = options.json,
-                      .limit = options.limit});
+  EventLineStyle style{.tenants = daemon.as_operator,
+                       .colours = !options.json && TakesColours(STDOUT_FILENO),
+                       .own_tenant = fmt::format("uid {}", geteuid())};
+  if (!options.json) LearnAnswerable(daemon, &style);
+  EventOutput output({.style = style, .json = options.json, .limit = options.limit});
   HZ_RETURN_IF_ERROR(options.follow ? FollowEvents(daemon, query, &output)
                                     : ReadKeptEvents(daemon, query, &output));
   const bool nothing = output.written() == 0 && !options.follow && !options.json;
@@ -191,9 +203,9 @@ void AddOptions(CLI::App& events, EventsOptions& options) {
   CLI::Option* const acknowledge =
       events
           .add_option("--acknowledge", options.acknowledge, "Say that you are ready for this event")
-          ->type_name("ID");
+          ->type_name("EVENT");
   events.add_option("--extend", options.extend, "Ask for more time than this event gives")
-      ->type_name("ID")
+      ->type_name("EVENT")
       ->excludes(acknowledge);
   events.add_option("--by", options.by, "With --extend: how much more, such as 10min; up to 30d")
       ->check(CLI::Validator(CheckMoreTimeWord, ""))

@@ -9,6 +9,7 @@
 
 #include "cli/jobs/short_job_id.h"
 #include "cli/json_view.h"
+#include "cli/status/stock_nccl_note.h"
 #include "cli/status/waiting_notes.h"
 #include "cli/text_table.h"
 
@@ -107,6 +108,7 @@ void AddCommunicator(const Json& communicator, TextTable* table) {
               here.empty() ? kMissing : here, TextAt(communicator, "size"),
               TextAt(communicator, "operations"), BytesAt(communicator, "bytes"),
               TextAt(communicator, "congestion")});
+  for (std::string& note : StockNcclNote(communicator)) table->AddNote(std::move(note));
   for (std::string& note : WaitingNotes(communicator)) table->AddNote(std::move(note));
   if (At(communicator, "failure").is_string()) table->AddNote(TextAt(communicator, "failure"));
   if (!left.empty()) table->AddNote("ranks that have left: " + left);

@@ -45,8 +45,8 @@ constexpr char kAnnounceDescription[] =
 constexpr char kAnnounceFooter[] =
     R"(Without --id it is a new announcement, which needs a time: --in, --at, or '--at unknown'. With the id
 of one, what is not named stays as it was, and jobs are told of the change. A time that jobs were
-promised is kept in the record: beginning before it is a promise broken. The moment is echoed on
-standard error.
+promised is kept in the record: an earlier one needs --early, and is a promise broken. The moment is
+echoed on standard error.
 
 Exit status: 0; 1 when no daemon answered, this user is no operator, or the daemon refused; 2 for
 wrong options.
@@ -75,6 +75,7 @@ struct AnnounceOptions {
   std::string kind;
   std::string text;
   bool survives = false;
+  bool early = false;
   bool json = false;
 };
 
@@ -123,6 +124,7 @@ Result<std::string> Announce(const AnnounceOptions& options) {
   if (!options.kind.empty()) order["kind"] = options.kind;
   if (!options.text.empty()) order["text"] = options.text;
   if (options.survives) order["survives"] = true;
+  if (options.early) order["early"] = true;
   HZ_ASSIGN_OR_RETURN(const std::string moment, MomentOf(options));
   if (!moment.empty()) order["not_before"] = moment == kUnknownMoment ? Json() : Json(moment);
   if (!options.duration.empty()) {
@@ -159,9 +161,23 @@ Result<std::string> SetState(const ChangeOptions& options, const char* state, co
   return options.id + " " + word + "\n";
 }
 
+/// Begins the ids of drains, and longest id of an announcement in bytes: what daemons take.
+constexpr char kDrainPrefix[] = "drain-";
+constexpr size_t kMostIdBytes = 128;
+
+/// Returns "" if the text can be the id of a new announcement, as CLI::Validator requires.
+std::string CheckNewId(const std::string& id) {
+  if (id.empty() || id.size() > kMostIdBytes ||
+      id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") != std::string::npos) {
+    return fmt::format("an id has 1 to {} characters of a-z, 0-9 and '-'", kMostIdBytes);
+  }
+  return id.starts_with(kDrainPrefix) ? "ids that begin with 'drain-' are those of drains"
+                                      : std::string();
+}
+
 std::string CheckWhen(const std::string& word) {
-  const bool is_time = SecondsInWord(word).ok();
-  return is_time ? std::string() : CheckMomentWord(word);
+  const bool is_time = SecondsInWord(word).ok() || IsNumberAlone(word);
+  return is_time ? CheckSecondsWord(word) : CheckMomentWord(word);
 }
 
 void AddAnnounce(CLI::App& maintenance, CommandLine& command_line) {
@@ -170,10 +186,11 @@ void AddAnnounce(CLI::App& maintenance, CommandLine& command_line) {
   announce->footer(kAnnounceFooter);
   CLI::Option* const id =
       announce->add_option("--id", options->id, "Change the announcement that has this id")
-          ->type_name("ID");
+          ->type_name("ANNOUNCEMENT");
   announce
       ->add_option("--new-id", options->new_id,
                    "The id of a new announcement: a-z, 0-9 and '-'\n(default: one is drawn)")
+      ->check(CLI::Validator(CheckNewId, ""))
       ->type_name("ID")
       ->excludes(id);
   CLI::Option* const in =
@@ -204,6 +221,9 @@ void AddAnnounce(CLI::App& maintenance, CommandLine& command_line) {
       ->type_name("KIND");
   announce->add_flag("--survives", options->survives,
                      "Processes go on after it where they are; otherwise they end");
+  announce->add_flag("--early", options->early,
+                     "Also for a time before the one that jobs were promised, which\n"
+                     "breaks the promise");
   announce->add_option("--text", options->text, "What it is, for operators; jobs do not see it")
       ->type_name("TEXT");
   announce->add_flag("--json", options->json, "Print the daemon's answer as JSON");
@@ -243,7 +263,7 @@ void AddChange(CLI::App& maintenance, CommandLine& command_line, const Change& c
   auto options = std::make_shared<ChangeOptions>();
   command->footer(std::string(kEndOfStatus) + "Example:\n  harmonaize maintenance " + change.name +
                   " operator-3f9a01c2");
-  command->add_option("ID", options->id, "Its id, as 'maintenance list' shows it")
+  command->add_option("ANNOUNCEMENT", options->id, "Its id, as 'maintenance list' shows it")
       ->required()
       ->type_name("");
   if (change.begins) {

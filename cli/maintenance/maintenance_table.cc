@@ -8,27 +8,47 @@
 
 #include "cli/jobs/short_job_id.h"
 #include "cli/json_view.h"
+#include "cli/maintenance/answer_text.h"
 #include "cli/text_table.h"
 
 namespace harmonaize {
 namespace {
 
-/// Returns the later of a job's two answers, if it has given any.
-std::string LastAnswer(const Json& answer) {
-  const bool ready = !At(answer, "acknowledged").is_null();
-  const bool asks = !At(answer, "asked").is_null();
-  if (asks && (!ready || TextAt(answer, "asked") >= TextAt(answer, "acknowledged"))) {
-    return "asks for time until " + MomentAt(answer, "asked_until");
-  }
-  return ready ? "acknowledged " + MomentAt(answer, "acknowledged") : "not acknowledged";
-}
+/// Jobs that have ended of which a line each is shown. On a host of many short jobs more would hide
+/// those that can still answer.
+constexpr uint64_t kEndedShown = 4;
 
 std::string AnswerNote(const Json& answer) {
   const std::string name = TextAt(answer, "job_name");
   const std::string id = ShortJobId(TextAt(answer, "job"));
   const bool named = !name.empty() && name != kMissing;
   return fmt::format("  {} of {}: {}", named ? fmt::format("{} ({})", name, id) : id,
-                     TextAt(answer, "tenant"), LastAnswer(answer));
+                     TextAt(answer, "tenant"), AnswerText(answer));
+}
+
+/// Adds a line for each job that was told; those that have ended come last.
+void AddAnswers(const Json& answers, TextTable* table) {
+  uint64_t ended = 0;
+  for (const Json& answer : answers) {
+    if (!YesAt(answer, "ended")) table->AddNote(AnswerNote(answer));
+  }
+  for (const Json& answer : answers) {
+    if (YesAt(answer, "ended") && ++ended <= kEndedShown) table->AddNote(AnswerNote(answer));
+  }
+  if (ended > kEndedShown) {
+    table->AddNote(fmt::format("  and {} more that have ended", ended - kEndedShown));
+  }
+}
+
+std::string CountedAnswers(const Json& announced) {
+  // Nobody is asked to answer to that.
+  if (TextAt(announced, "kind") == "risk_of_reclaim") return kMissing;
+  const uint64_t asking = CountAt(announced, "jobs_asked_for_more_time");
+  const std::string ready = fmt::format("{} of {}", CountAt(announced, "jobs_acknowledged"),
+                                        CountAt(announced, "jobs_told"));
+  if (asking == 0) return ready;
+  return fmt::format("{}, {} for more time", ready,
+                     asking == 1 ? "1 asks" : fmt::format("{} ask", asking));
 }
 
 std::string StateOf(const Json& announced) {
@@ -54,11 +74,10 @@ Result<std::string> MaintenanceTable(std::string_view document) {
   TextTable table({"id", "source", "kind", "state", "not before", "for", "text", "acknowledged"},
                   7);
   for (const Json& one : ByTime(ListAt(json, "announced"))) {
-    table.Add(
-        {TextAt(one, "id"), TextAt(one, "source"), TextAt(one, "kind"), StateOf(one),
-         MomentAt(one, "not_before"), DurationAt(one, "duration_seconds"), TextAt(one, "text"),
-         fmt::format("{} of {}", CountAt(one, "jobs_acknowledged"), CountAt(one, "jobs_told"))});
-    for (const Json& answer : ListAt(one, "answers")) table.AddNote(AnswerNote(answer));
+    table.Add({TextAt(one, "id"), TextAt(one, "source"), TextAt(one, "kind"), StateOf(one),
+               MomentAt(one, "not_before"), DurationAt(one, "duration_seconds"),
+               TextAt(one, "text"), CountedAnswers(one)});
+    AddAnswers(ListAt(one, "answers"), &table);
   }
   if (table.empty()) return std::string("nothing is announced for this host\n");
   std::string text;

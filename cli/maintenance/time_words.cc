@@ -19,10 +19,10 @@ struct Unit {
   std::string_view name;
   double seconds;
 };
-constexpr Unit kUnits[] = {{"", 1},         {"s", 1},        {"min", 60},    {"m", 60},
-                           {"h", 3600},     {"d", 86400},    {"hour", 3600}, {"day", 86400},
-                           {"minute", 60},  {"second", 1},   {"sec", 1},     {"hours", 3600},
-                           {"days", 86400}, {"minutes", 60}, {"seconds", 1}};
+constexpr Unit kUnits[] = {{"s", 1},        {"min", 60},    {"m", 60},       {"h", 3600},
+                           {"d", 86400},    {"hour", 3600}, {"day", 86400},  {"minute", 60},
+                           {"second", 1},   {"sec", 1},     {"hours", 3600}, {"days", 86400},
+                           {"minutes", 60}, {"seconds", 1}};
 
 /// Forms in which people write a moment, without the offset behind it.
 constexpr const char* kForms[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S",
@@ -40,8 +40,8 @@ std::string TextOfMoment(time_t moment) {
 }
 
 /// Reads a number with its unit from the front of `word`, and removes it. Returns nullopt if there
-/// is none. A number without a unit stands alone.
-std::optional<double> TakePart(std::string_view* word, bool is_first) {
+/// is none.
+std::optional<double> TakePart(std::string_view* word) {
   const size_t end = std::min(word->find_first_not_of("0123456789."), word->size());
   const std::string number(word->substr(0, end));
   char* stop = nullptr;
@@ -52,7 +52,6 @@ std::optional<double> TakePart(std::string_view* word, bool is_first) {
   const size_t letters = std::min(word->find_first_of("0123456789. "), word->size());
   for (const Unit& unit : kUnits) {
     if (word->substr(0, letters) != unit.name) continue;
-    if (unit.name.empty() && !(is_first && word->empty())) return std::nullopt;
     word->remove_prefix(letters);
     while (word->starts_with(' ')) word->remove_prefix(1);
     return value * unit.seconds;
@@ -82,12 +81,16 @@ std::optional<int64_t> SecondsOfOffset(std::string_view offset) {
 
 }  // namespace
 
+bool IsNumberAlone(std::string_view word) {
+  return !word.empty() && word.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
 Result<double> SecondsInWord(std::string_view word, double most_seconds) {
   std::string_view rest = word;
   double seconds = 0;
   bool is_good = !rest.empty();
   while (is_good && !rest.empty()) {
-    const std::optional<double> part = TakePart(&rest, rest.size() == word.size());
+    const std::optional<double> part = TakePart(&rest);
     is_good = part.has_value();
     seconds += part.value_or(0);
   }
@@ -95,6 +98,10 @@ Result<double> SecondsInWord(std::string_view word, double most_seconds) {
   if (is_good) {
     return InvalidArgument("'{}' is more than {:.0f} days, which is the longest time possible here",
                            word, most_seconds / 86400);
+  }
+  if (IsNumberAlone(word)) {
+    return InvalidArgument("{} what? A time has a unit, such as {}s, {}min or {}h", word, word,
+                           word, word);
   }
   return InvalidArgument("'{}' is no time, such as 90s, 10min, 1h30m, 1.5h or 2d", word);
 }

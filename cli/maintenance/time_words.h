@@ -15,8 +15,12 @@ inline constexpr double kMostMoreSeconds = 30 * 86400.0;
 /// Stands for a moment that nobody knows yet.
 inline constexpr char kUnknownMoment[] = "unknown";
 
-/// Returns the seconds that "90", "90s", "10min", "1h30m", "1.5h" or "2d" stand for. Errors:
-/// kInvalidArgument, with what is possible.
+/// Returns whether a word is a number without a unit.
+bool IsNumberAlone(std::string_view word);
+
+/// Returns the seconds that "90s", "10min", "1h30m", "1.5h" or "2d" stand for. Errors:
+/// kInvalidArgument, with what is possible: also for a number without a unit, which people mean in
+/// different ones.
 Result<double> SecondsInWord(std::string_view word, double most_seconds = kMostWordSeconds);
 
 /// Returns a moment as the daemon reads it, of a word such as "2026-12-01T02:00:00Z",

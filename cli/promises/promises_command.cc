@@ -22,7 +22,8 @@ constexpr char kFooter[] =
 sees the promises that its own jobs were given; operators see all of this host, with the jobs that
 were told and their answers (--json). The record outlives the daemon. Times are UTC.
 
-Outcomes: 'kept' and 'broken'; 'called off'; 'no notice was promised' began without a time having
+Outcomes: 'kept'; 'broken' began before the time that was promised, or is announced for an earlier one
+now; 'called off'; 'no notice was promised' began without a time having
 been said before; 'open' is still to come, or nobody has said that it began; 'not known' ended without
 anybody saying that it began. A job counts once, however often it was told of changes; it has
 acknowledged if it has what it was told last.

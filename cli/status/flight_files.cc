@@ -79,6 +79,13 @@ Result<FileDescriptor> OpenFolder(int parent, const std::string& path, FolderRul
                       path);
 }
 
+/// Returns whether a folder is this user's or root's, and no other user can replace what is in it.
+Result<bool> IsSafe(const FileDescriptor& folder) {
+  struct stat found {};
+  if (fstat(folder.get(), &found) != 0) return ErrnoError(errno, "cannot look at a folder");
+  return Meets(FolderRule::kNamed, found);
+}
+
 /// Opens a folder on the way of a path, and makes it where it is missing. `*safe` says whether the
 /// folders so far are those of this user and of root; nothing is made behind a stranger's, which
 /// may lead anywhere by a link.
@@ -118,6 +125,13 @@ Result<FileDescriptor> OpenPath(const std::string& path) {
     Result<FileDescriptor> next = Enter(at, names[i], &safe);
     if (!next.ok()) return Status(next.status().code(), path + ": " + next.status().message());
     at = std::move(*next);
+  }
+  HZ_ASSIGN_OR_RETURN(const bool last_is_safe, IsSafe(at));
+  if (names.size() > 1 && !(safe && last_is_safe)) {
+    return InvalidUsage(
+        "{} lies behind a folder of another user, who could lead it anywhere; name a folder of "
+        "yours",
+        path);
   }
   return OpenFolder(at.get(), names.empty() ? "." : names.back(), FolderRule::kNamed);
 }

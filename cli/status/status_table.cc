@@ -7,6 +7,7 @@
 
 #include "cli/json_view.h"
 #include "cli/status/communicator_label.h"
+#include "cli/status/stock_nccl_note.h"
 #include "cli/status/waiting_notes.h"
 #include "cli/text_table.h"
 
@@ -52,6 +53,9 @@ Result<std::string> StatusTable(std::string_view document) {
            At(communicator, "hosts").is_null() ? "1" : TextAt(communicator, "hosts"),
            TextAt(communicator, "operations"), BytesAt(communicator, "bytes"),
            TextAt(communicator, "inline_operations"), BytesAt(communicator, "inline_bytes")});
+      for (std::string& note : StockNcclNote(communicator)) {
+        communicators.AddNote(std::move(note));
+      }
       for (std::string& note : WaitingNotes(communicator)) {
         communicators.AddNote(std::move(note));
       }

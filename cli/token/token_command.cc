@@ -31,7 +31,7 @@ wrong options.
 Examples:
   harmonaize token create --scope metrics --days 365 --note prometheus > token
   harmonaize token list
-  harmonaize token revoke 3f9a01c2d4e5)";
+  harmonaize token revoke 3f9a01c28be4d705)";
 
 constexpr char kCreateDescription[] = "Make a token, and print its secret.";
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <string>
@@ -91,13 +90,10 @@ void RefusedConnections::CloseWaiting() {
   const uint64_t now_ns = MonotonicNanoseconds();
   if (now_ns < next_ns_ && waiting_.size() < kMostWaiting) return;
   next_ns_ = now_ns + kEveryNanoseconds;
-  std::erase_if(closers_, [](pid_t closer) { return waitpid(closer, nullptr, WNOHANG) != 0; });
   LetGoOfWhatWasRead();
   if (waiting_.empty()) return;
-  closers_.reserve(closers_.size() + 1);
-  const Result<pid_t> closer = CloseElsewhere(&waiting_);
-  if (!closer.ok()) return Log(LogLevel::kError, kLogInit, "{}", closer.status().message());
-  closers_.push_back(*closer);
+  const Status closed = CloseElsewhere(&waiting_);
+  if (!closed.ok()) Log(LogLevel::kError, kLogInit, "{}", closed.message());
 }
 
 }  // namespace harmonaize::daemon

@@ -46,7 +46,6 @@ class RefusedConnections {
   std::vector<Told> told_;  // connections whose other side has not read why
   uint64_t next_ns_ = 0;    // when CloseWaiting has something to do
   std::vector<FileDescriptor> waiting_;
-  std::vector<pid_t> closers_;  // processes that have not been waited for
 };
 
 }  // namespace harmonaize::daemon

@@ -161,8 +161,11 @@ void Server::Close(bool http_closed, const std::function<int()>& end) {
 void Server::CloseDoors() {
   std::vector<FileDescriptor> listeners;
   for (const std::unique_ptr<Door>& door : doors_) listeners.push_back(std::move(door->listener));
-  const Result<pid_t> closer = CloseElsewhere(&listeners);
-  if (!closer.ok()) Log(LogLevel::kError, kLogInit, "{}", closer.status().message());
+  const Status closed = CloseElsewhere(&listeners);
+  if (closed.ok()) return;
+  Log(LogLevel::kError, kLogInit, "{}", closed.message());
+  // The end of the process closes them.
+  for (FileDescriptor& listener : listeners) listener.Release();
 }
 
 void Server::Stop() {

@@ -1,5 +1,6 @@
 #include "daemon/api/engine_answer.h"
 
+#include <string>
 #include <utility>
 
 #include "daemon/api/json_body.h"
@@ -10,6 +11,18 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Returns what a document says of what has changed: an announcement has an id and a state, a drain
+/// a state.
+AuditNote NoteOf(const nlohmann::json& document) {
+  const auto word = [&](const char* name) {
+    const auto found = document.find(name);
+    return found != document.end() && found->is_string() ? found->get<std::string>()
+                                                         : std::string();
+  };
+  if (!document.is_object()) return {};
+  return {.id = word("id"), .state = word("state")};
+}
+
 void Answer(const EntityTags& tags, HttpExchange& exchange,
             const Result<nlohmann::json>& document) {
   if (!document.ok()) {
@@ -19,7 +32,11 @@ void Answer(const EntityTags& tags, HttpExchange& exchange,
     return exchange.Respond(HttpProblem(why));
   }
   HttpResponse response{.body = DumpJson(*document)};
-  if (exchange.request().method == "GET") tags.Apply(exchange.request(), &response);
+  if (exchange.request().method == "GET") {
+    tags.Apply(exchange.request(), &response);
+  } else {
+    response.note = NoteOf(*document);
+  }
   exchange.Respond(std::move(response));
 }
 

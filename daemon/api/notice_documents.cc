@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
@@ -34,17 +35,25 @@ std::string TenantName(EngineRooms& rooms, const TenantIdentity& identity) {
   return is_here ? found->second->name() : identity.name;
 }
 
-/// Returns the job's name; "" if it has none, or has not been here of late.
-std::string JobName(EngineRooms& rooms, const ToldNotice& told) {
+/// Returns the job that was told; nullptr if it has not been here of late.
+const Job* JobOf(EngineRooms& rooms, const ToldNotice& told) {
   const std::optional<JobIdentity> id = ParseJob(told.job);
-  const Job* const job = id.has_value() ? rooms.jobs().FindById(*id, told.tenant.number) : nullptr;
-  return job == nullptr ? std::string() : job->name;
+  return id.has_value() ? rooms.jobs().FindById(*id, told.tenant.number) : nullptr;
+}
+
+/// Returns whether the job that was told has no communicator here any more. If it comes again it is
+/// told again.
+bool HasEnded(EngineRooms& rooms, const ToldNotice& told) {
+  const Job* const job = JobOf(rooms, told);
+  return job == nullptr || job->communicators == 0;
 }
 
 json DescribeForOperators(EngineRooms& rooms, const ToldNotice& told) {
   json description = DescribeAnswer(told);
   description["tenant"] = TenantName(rooms, told.tenant);
-  description["job_name"] = JobName(rooms, told);
+  const Job* const job = JobOf(rooms, told);
+  description["job_name"] = job == nullptr ? std::string() : job->name;
+  description["ended"] = HasEnded(rooms, told);
   return description;
 }
 
@@ -85,7 +94,30 @@ int RanksHere(const Communicator& communicator) {
   return ranks;
 }
 
+/// Returns what jobs were told of the drain under way.
+std::vector<const ToldNotice*> ToldOfDrain(EngineRooms& rooms) {
+  for (const Announcements::Active& active : rooms.events().announcements().All()) {
+    if (active.notice.id != rooms.events().drain().id() || active.promise == 0) continue;
+    return rooms.events().promises().ToldOf(active.promise);
+  }
+  return {};
+}
+
+/// Returns a job's answer; nulls where it has given none.
+json AnswerOf(const Job& job, const std::vector<const ToldNotice*>& told) {
+  const auto found = std::find_if(told.begin(), told.end(), [&](const ToldNotice* one) {
+    return one->job == job.id.text() && one->tenant.name == job.tenant->identity.name;
+  });
+  if (found == told.end()) {
+    return {{"acknowledged", nullptr}, {"asked", nullptr}, {"asked_until", nullptr}};
+  }
+  return {{"acknowledged", TimeOrNull((*found)->acknowledged_seconds)},
+          {"asked", TimeOrNull((*found)->asked_seconds)},
+          {"asked_until", TimeOrNull((*found)->asked_until_seconds)}};
+}
+
 json JobsThatAreWaitedFor(EngineRooms& rooms) {
+  const std::vector<const ToldNotice*> told = ToldOfDrain(rooms);
   std::map<const Job*, Waited> by_job;
   for (const auto& [id, communicator] : rooms.report_sources().communicators->all()) {
     Waited& waited = by_job[communicator->job()];
@@ -102,6 +134,7 @@ json JobsThatAreWaitedFor(EngineRooms& rooms) {
                     {"communicators", waited.communicators},
                     {"ranks", waited.ranks},
                     {"since", TimeOrNull(job->began_seconds)}});
+    jobs.back().update(AnswerOf(*job, told));
   }
   return {{"jobs", std::move(jobs)}, {"job_count", by_job.size()}};
 }
@@ -136,17 +169,23 @@ json DescribeWithAnswers(EngineRooms& rooms, const Announcements::Active& active
   json description = Describe(active.notice);
   size_t acknowledged = 0;
   size_t asked = 0;
+  size_t ended = 0;
   double asked_until = 0;
   json answers = json::array();
   if (active.promise != 0) {
     for (const ToldNotice* told : rooms.events().promises().ToldOf(active.promise)) {
       answers.push_back(DescribeForOperators(rooms, *told));
-      acknowledged += told->acknowledged_seconds != 0 ? 1 : 0;
-      asked += told->asked_seconds != 0 ? 1 : 0;
-      asked_until = std::max(asked_until, told->asked_until_seconds);
+      if (HasEnded(rooms, *told)) {
+        ++ended;
+        continue;
+      }
+      acknowledged += told->is_ready() ? 1 : 0;
+      asked += told->asks_for_more() ? 1 : 0;
+      if (told->asks_for_more()) asked_until = std::max(asked_until, told->asked_until_seconds);
     }
   }
-  description["jobs_told"] = answers.size();
+  description["jobs_told"] = answers.size() - ended;
+  description["jobs_ended"] = ended;
   description["jobs_acknowledged"] = acknowledged;
   description["jobs_asked_for_more_time"] = asked;
   description["asked_until"] = TimeOrNull(asked_until);
@@ -170,20 +209,25 @@ json DescribeAnswer(const ToldNotice& told) {
 json PromisesDocument(EngineRooms& rooms, const TenantIdentity* tenant) {
   const PromiseBook& book = rooms.events().promises();
   std::map<uint64_t, json> told_of;  // by Promise::number
+  json answerable = json::array();
   for (const ToldNotice& told : book.told()) {
     if (tenant != nullptr && told.tenant.name != tenant->name) continue;
     told_of[told.promise].push_back(tenant == nullptr ? DescribeForOperators(rooms, told)
                                                       : DescribeAnswer(told));
+    if (rooms.events().answers().CheckOpen(told).ok() && !HasEnded(rooms, told)) {
+      answerable.push_back(told.event_id());
+    }
   }
   json list = json::array();
   for (const Promise& promise : book.promises()) {
+    if (promise.is_empty()) continue;
     const auto told = told_of.find(promise.number);
     if (told == told_of.end() && tenant != nullptr) continue;
     json one = Describe(promise, tenant == nullptr);
     one["told"] = told == told_of.end() ? json::array() : std::move(told->second);
     list.push_back(std::move(one));
   }
-  return {{"promises", std::move(list)}};
+  return {{"promises", std::move(list)}, {"answerable", std::move(answerable)}};
 }
 
 json DrainDocument(EngineRooms& rooms) {

@@ -28,8 +28,8 @@ nlohmann::json DescribeWithAnswers(EngineRooms& rooms, const Announcements::Acti
 /// Returns what a tenant may read of an event with a deadline and its answer.
 nlohmann::json DescribeAnswer(const ToldNotice& told);
 /// Returns the promises of this host with the jobs that were told, for operators; or, where
-/// `tenant` is given, those alone of which its jobs were told, and of these its own. Thread:
-/// engine.
+/// `tenant` is given, those alone of which its jobs were told, and of these its own; and the ids of
+/// the events that can be answered now. Thread: engine.
 nlohmann::json PromisesDocument(EngineRooms& rooms, const TenantIdentity* tenant);
 /// Returns whether the daemon drains, and what it waits for. Thread: engine.
 nlohmann::json DrainDocument(EngineRooms& rooms);

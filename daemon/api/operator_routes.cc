@@ -1,6 +1,8 @@
 #include "daemon/api/operator_routes.h"
 
 #include <fmt/format.h>
+#include <limits.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <span>
@@ -45,10 +47,18 @@ Reader AnOperator() {
   return {.tenant = 0, .is_operator = true};
 }
 
-/// Returns this host's name among the provider's, or what stands for it where it has none.
+/// Returns the name that the machine has for itself; "this" where it has none.
+std::string MachineName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  if (gethostname(name, sizeof name - 1) != 0) return "this";
+  const std::string clean = CleanText(name, HOST_NAME_MAX);
+  return clean.empty() ? "this" : clean;
+}
+
+/// Returns this host's name among the provider's, or the machine's own where it has none there.
 std::string HostName(const ReportSources& sources) {
   const bool named = sources.cluster != nullptr && !sources.cluster->host_name().empty();
-  return named ? sources.cluster->host_name() : "this";
+  return named ? sources.cluster->host_name() : MachineName();
 }
 
 Result<json> Hosts(EngineRooms& rooms) {
@@ -144,7 +154,7 @@ Result<NoticeUpdate> UpdateIn(const std::string& text) {
 
 Status CheckHost(EngineRooms& rooms, const std::string& host) {
   const std::string own = HostName(rooms.report_sources());
-  if (host != own && host != "this") {
+  if (host != own && host != "this" && host != MachineName()) {
     return Unavailable("this daemon speaks for the host '{}' alone: ask that of '{}'", own,
                        CleanText(host, 64));
   }

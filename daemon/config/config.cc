@@ -16,14 +16,24 @@
 namespace harmonaize::daemon {
 namespace {
 
+int64_t ProcessorsHere() {
+  return static_cast<int64_t>(ThisHost().processors.size());
+}
+
+int64_t MemoryHere() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+/// Returns what a file says of a value that is this host's: 0, which is right for every host.
+int64_t Portable(int64_t value, int64_t of_this_host) {
+  return value == of_this_host ? 0 : value;
+}
+
 void FillDefaults(Config* config) {
   if (config->socket_path.empty()) config->socket_path = DefaultSocketPath();
-  if (config->workers == 0) config->workers = static_cast<int64_t>(ThisHost().processors.size());
+  if (config->workers == 0) config->workers = ProcessorsHere();
   if (config->state_path.empty()) config->state_path = DefaultStateDirectory();
-  if (config->quota.region_bytes == 0) {
-    config->quota.region_bytes =
-        static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  }
+  if (config->quota.region_bytes == 0) config->quota.region_bytes = MemoryHere();
 }
 
 void ReadShares(TomlReader& reader, Config* config) {
@@ -226,7 +236,7 @@ path = {}                     # keeps what was measured of this host; a folder
 again = {}                    # while at rest, measure this host again if it was busy the first time
 
 [workers]
-count = {}                      # threads that reduce and copy; 0: as many as processors
+count = {}                      # threads that reduce and copy; 0: as many as processors, {} here
 placement = "{}"              # none, nodes or processors; auto: nodes, where there are several
 cpus = [{}]                      # processors to pin them to instead, in turn
 
@@ -276,7 +286,7 @@ communicators = {}
 ranks = {}                      # of communicators, on this host
 unique_ids = {}                 # of communicators that have not formed
 regions = {}
-region_bytes = {}               # 0: as much as the host has
+region_bytes = {}               # 0: as much as the host has, {} here
 memory_bytes = {}               # of the daemon's own memory
 outstanding_operations = {}     # for each session
 
@@ -309,26 +319,27 @@ names = [{}]                      # by which callers reach it, beside localhost 
 {})",
       TomlText(config.socket_path), config.socket_mode, TomlText(config.operator_socket_path),
       TomlText(config.operator_group), config.tenants.identity, TenantSocketsTemplate(config),
-      TomlText(config.state_path), config.measure_again, config.workers, config.worker_placement,
-      fmt::join(config.worker_cpus, ", "), config.engine_spin_us, config.inline_path.enabled,
-      config.inline_path.registered_bytes, config.inline_path.heap_bytes,
-      config.inline_path.stream_bytes, TomlText(config.cluster.address),
-      TomlText(config.cluster.key_file), config.cluster.allow_unauthenticated,
-      TomlText(config.cluster.fabric), TomlText(config.cluster.host),
-      TomlText(config.cluster.controller), TomlText(config.cluster.congestion_control),
-      config.cluster.dead_after_seconds, config.plans.policy, TomlText(config.plans.file),
-      config.plans.reproducible, config.plans.live, config.plans.least_gain,
-      config.plans.switch_every_ms, config.costs.message_us, config.costs.handling_us,
-      config.costs.wire_gbps, config.costs.memory_gbps, config.costs.shared_processors,
-      config.costs.bucket_ms, config.late_after_seconds, config.formation_timeout_seconds,
-      config.quota.connections, config.quota.sessions, config.quota.communicators,
-      config.quota.ranks, config.quota.unique_ids, config.quota.regions, config.quota.region_bytes,
-      config.quota.memory_bytes, config.quota.outstanding_operations, config.log.level,
-      config.log.tenant_burst, config.log.tenant_lines_per_second, config.events.keep_bytes,
-      config.events.keep_seconds, TomlList(config.events.nats.servers),
-      TomlText(config.events.nats.credentials_file), TomlText(config.events.nats.ca_file),
-      TomlText(config.events.nats.subject_prefix), config.events.nats.keep_bytes,
-      config.events.nats.keep_seconds, TomlText(config.http.listen),
+      TomlText(config.state_path), config.measure_again, Portable(config.workers, ProcessorsHere()),
+      ProcessorsHere(), config.worker_placement, fmt::join(config.worker_cpus, ", "),
+      config.engine_spin_us, config.inline_path.enabled, config.inline_path.registered_bytes,
+      config.inline_path.heap_bytes, config.inline_path.stream_bytes,
+      TomlText(config.cluster.address), TomlText(config.cluster.key_file),
+      config.cluster.allow_unauthenticated, TomlText(config.cluster.fabric),
+      TomlText(config.cluster.host), TomlText(config.cluster.controller),
+      TomlText(config.cluster.congestion_control), config.cluster.dead_after_seconds,
+      config.plans.policy, TomlText(config.plans.file), config.plans.reproducible,
+      config.plans.live, config.plans.least_gain, config.plans.switch_every_ms,
+      config.costs.message_us, config.costs.handling_us, config.costs.wire_gbps,
+      config.costs.memory_gbps, config.costs.shared_processors, config.costs.bucket_ms,
+      config.late_after_seconds, config.formation_timeout_seconds, config.quota.connections,
+      config.quota.sessions, config.quota.communicators, config.quota.ranks,
+      config.quota.unique_ids, config.quota.regions,
+      Portable(config.quota.region_bytes, MemoryHere()), MemoryHere(), config.quota.memory_bytes,
+      config.quota.outstanding_operations, config.log.level, config.log.tenant_burst,
+      config.log.tenant_lines_per_second, config.events.keep_bytes, config.events.keep_seconds,
+      TomlList(config.events.nats.servers), TomlText(config.events.nats.credentials_file),
+      TomlText(config.events.nats.ca_file), TomlText(config.events.nats.subject_prefix),
+      config.events.nats.keep_bytes, config.events.nats.keep_seconds, TomlText(config.http.listen),
       TomlText(config.http.certificate_file), TomlText(config.http.key_file),
       TomlList(config.http.names), SourcesTemplate(config), SharesTemplate(config));
 }

@@ -45,6 +45,17 @@ std::string ShortPath(const std::string& path) {
   return path.substr(0, kMostAuditPathBytes) + "...";
 }
 
+Json ObjectOf(const AuditEntry& entry) {
+  Json object = {{"time", TimeText(entry.unix_seconds)},
+                 {"who", entry.who},
+                 {"method", entry.method},
+                 {"path", ShortPath(entry.path)},
+                 {"status", entry.status}};
+  if (!entry.note.id.empty()) object["id"] = entry.note.id;
+  if (!entry.note.state.empty()) object["state"] = entry.note.state;
+  return object;
+}
+
 }  // namespace
 
 AuditLog::AuditLog(std::string folder, AuditLimits limits)
@@ -153,11 +164,7 @@ Status AuditLog::WriteLines(const Batch& batch) {
     text += LineOf({{"time", TimeText(UnixSeconds())}, {"missing", batch.missing}});
   }
   for (const AuditEntry& entry : batch.entries) {
-    text += LineOf({{"time", TimeText(entry.unix_seconds)},
-                    {"who", entry.who},
-                    {"method", entry.method},
-                    {"path", ShortPath(entry.path)},
-                    {"status", entry.status}});
+    text += LineOf(ObjectOf(entry));
   }
   if (batch.refusals > 0) {
     text += LineOf({{"time", TimeText(UnixSeconds())},

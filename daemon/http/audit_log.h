@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "daemon/http/http_exchange.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/status.h"
 
@@ -31,6 +32,7 @@ struct AuditEntry {
   /// where it was longer.
   std::string path;
   int status = 0;
+  AuditNote note = {};
 };
 
 /// Bounds of the audit log.

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/http/audit_request.h"
 #include "daemon/http/http_counters.h"
 #include "daemon/http/http_services.h"
 #include "daemon/http/http_target.h"
@@ -244,8 +245,12 @@ HttpResponse HttpConnection::ExchangeToken(const std::string& secret) {
   if (!session) return RefuseToken();
   form_.keep_alive = false;
   if (AuditLog* const audit = thread_->services().audit.get()) {
-    audit->Add({UnixSeconds(), "token " + session->token.id.substr(0, kShownIdDigits), "POST",
-                thread_->services().exchange_path, 201});
+    audit->Add({UnixSeconds(),
+                "token " + session->token.id.substr(0, kShownIdDigits),
+                "POST",
+                thread_->services().exchange_path,
+                201,
+                {}});
   }
   const nlohmann::ordered_json answer = {{"token", session->secret},
                                          {"id", session->token.id},
@@ -304,6 +309,7 @@ void HttpConnection::RefuseForRate(std::chrono::milliseconds wait) {
 void HttpConnection::Refuse(HttpResponse refusal) {
   // What is left of the body would be taken for the next request.
   if (HasBody(request_) || refusal.status == 400) form_.keep_alive = false;
+  AuditRequest(thread_->services().audit.get(), request_, refusal);
   if (Now() < pause_until_) {
     delayed_ = std::move(refusal);
     state_ = State::kPausing;
@@ -319,26 +325,10 @@ void HttpConnection::OnAnswer(HttpResponse response) {
 }
 
 void HttpConnection::Answer(HttpResponse response) {
-  Audit(response.status);
+  CountersOfHttp().AddAnswer(response.status);
   state_ = State::kSending;
   since_ = Now();
   SendText(FormatResponse(response, form_));
-}
-
-// Counts every answer, and writes down what operators change or try to. What was not looked at,
-// because its caller asks too often, changed nothing. Holders of operators' other tokens can change
-// nothing, so they get no lines by which they could push out those of others.
-void HttpConnection::Audit(int status) {
-  CountersOfHttp().AddAnswer(status);
-  AuditLog* const audit = thread_->services().audit.get();
-  if (audit == nullptr || request_.method == "GET" || status == 429) return;
-  const HttpScope scope = request_.caller.scope;
-  if (scope == HttpScope::kOperatorReadOnly || scope == HttpScope::kMetrics) {
-    return audit->CountRefusal(request_.caller.name);
-  }
-  if (scope != HttpScope::kOperator) return;
-  audit->Add({UnixSeconds(), request_.caller.name, request_.method, EncodeHttpPath(request_.path),
-              status});
 }
 
 void HttpConnection::SendText(std::string text) {
@@ -386,7 +376,7 @@ void HttpConnection::OnStream(std::shared_ptr<EventQueue> queue) {
       whole.content_type = "text/event-stream";
       return Answer(paid.ok() ? std::move(whole) : HttpProblem(429, paid.message()));
     }
-    Audit(200);
+    CountersOfHttp().AddAnswer(200);
     form_.keep_alive = false;
     queue_ = std::move(queue);
     state_ = State::kStreaming;

@@ -92,7 +92,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Refuse(HttpResponse refusal);
 
   void Answer(HttpResponse response);
-  void Audit(int status);
   void SendText(std::string text);
   void OnSending(ByteStream::Sending sending);
   void OnSent();

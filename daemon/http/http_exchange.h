@@ -49,6 +49,12 @@ struct HttpRequest {
   HttpCaller caller;
 };
 
+/// What a request has changed, for the audit log; "": that is not known.
+struct AuditNote {
+  std::string id = {};     ///< Of what has changed.
+  std::string state = {};  ///< Its state since.
+};
+
 /// An answer whose body is whole. The server adds the headers that every answer has, and leaves out
 /// what no answer may have: cookies, CORS, the server's version, headers that frame the body, and
 /// names or values that are not printable ASCII.
@@ -57,6 +63,8 @@ struct HttpResponse {
   std::string content_type = "application/json";
   std::string body = {};
   std::vector<std::pair<std::string, std::string>> headers = {};
+  /// What the audit log says of the change besides the path; nobody else reads it.
+  AuditNote note = {};
 };
 
 /// Returns an answer with a problem (RFC 9457): `detail` is a sentence that names the thing and the

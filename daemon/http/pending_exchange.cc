@@ -4,6 +4,7 @@
 
 #include <boost/asio/post.hpp>
 
+#include "daemon/http/audit_request.h"
 #include "daemon/http/event_queue.h"
 #include "daemon/http/http_services.h"
 #include "daemon/runtime/guarded.h"
@@ -29,6 +30,7 @@ PendingExchange::~PendingExchange() {
 
 void PendingExchange::Respond(HttpResponse response) {
   if (answered_.exchange(true)) return;
+  AuditRequest(thread_->services().audit.get(), request_, response);
   PostTo(thread_.get(), connection_,
          [response = std::move(response)](HttpConnection& connection) mutable {
            connection.OnAnswer(std::move(response));

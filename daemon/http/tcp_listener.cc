@@ -112,10 +112,11 @@ bool TcpListener::AcceptOne() {
 // Users of this host share its addresses, and would send away each other.
 std::string TcpListener::KeyOf(const NetworkAddress& remote, const NetworkAddress& own) {
   const std::string address = AddressKey(remote.HostText());
-  const bool is_of_this_host = remote.IsLoopback() || remote.SameHost(own);
-  if (!is_of_this_host || !peers_.has_value()) return address;
+  if (!peers_.has_value()) return address;
+  // The kernel knows the sockets of this host, whichever of its addresses they have.
   const std::optional<uid_t> user = peers_->UserOf(remote, own);
-  if (!user.has_value()) return "a socket that nobody holds";
+  const bool is_of_this_host = remote.IsLoopback() || remote.SameHost(own);
+  if (!user.has_value()) return is_of_this_host ? "a socket that nobody holds" : address;
   const std::optional<uid_t> owner = subordinate_ids_.OwnerOf(*user);
   return fmt::format("uid {}", owner.value_or(*user));
 }

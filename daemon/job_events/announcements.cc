@@ -24,8 +24,11 @@ bool HasEnded(CloudNotice::State state) {
 
 /// Returns whether jobs would be told the same of both.
 bool LookAlike(const CloudNotice& a, const CloudNotice& b) {
-  return a.kind == b.kind && a.state == b.state && a.not_before_seconds == b.not_before_seconds &&
-         a.duration_seconds == b.duration_seconds && a.survives == b.survives;
+  // A condition holds from when it is announced.
+  const bool both_hold = IsCondition(a.kind) && !HasEnded(a.state) && !HasEnded(b.state);
+  return a.kind == b.kind && (a.state == b.state || both_hold) &&
+         a.not_before_seconds == b.not_before_seconds && a.duration_seconds == b.duration_seconds &&
+         a.survives == b.survives;
 }
 
 /// Returns what a line of the log says of a notice's state, between its source and its id.
@@ -52,7 +55,7 @@ bool IsChosenId(std::string_view id) {
 
 bool IsOverdue(const CloudNotice& notice) {
   return notice.source == kOperatorSource && notice.state == CloudNotice::State::kScheduled &&
-         notice.not_before_seconds.has_value() &&
+         !IsCondition(notice.kind) && notice.not_before_seconds.has_value() &&
          static_cast<double>(*notice.not_before_seconds) < UnixSeconds();
 }
 
@@ -97,8 +100,7 @@ Status Announcements::Take(const CloudNotice& notice) {
   Keep(notice);
   Log(LogLevel::kInfo, kLogInit, "{} {} {} for this host: {}", notice.source,
       VerbOf(notice.state, is_new), notice.id, notice.text);
-  for (const auto& [id, communicator] : services_.communicators->all())
-    TellJobOf(*communicator, false);
+  TellJobs(found->second, is_new);
   if (HasEnded(notice.state)) notices_.erase(found);
   return Status::Ok();
 }
@@ -157,7 +159,7 @@ Status Announcements::CheckChange(const CloudNotice& before, const CloudNotice& 
     return InvalidUsage("'{}' has begun, and cannot be scheduled again", after.id);
   }
   if (before.state == CloudNotice::State::kScheduled &&
-      after.state == CloudNotice::State::kCompleted) {
+      after.state == CloudNotice::State::kCompleted && !IsCondition(after.kind)) {
     return InvalidUsage(
         "'{}' has never begun, so it cannot be over: `harmonaize maintenance cancel {}` calls it "
         "off; if it did take place, start it first",
@@ -169,23 +171,41 @@ Status Announcements::CheckChange(const CloudNotice& before, const CloudNotice& 
     return InvalidArgument("{} has passed, so nothing can be announced for then",
                            MomentText(*after.not_before_seconds));
   }
-  const bool begins =
-      before.state == CloudNotice::State::kScheduled && after.state == CloudNotice::State::kStarted;
-  return begins && !update.early ? CheckPromise(after) : Status::Ok();
+  const bool is_promised = before.state == CloudNotice::State::kScheduled;
+  return is_promised && !update.early ? CheckPromise(before, after) : Status::Ok();
 }
 
-Status Announcements::CheckPromise(const CloudNotice& notice) const {
+double Announcements::PromisedFrom(const CloudNotice& notice) const {
   const auto found = notices_.find(Key{notice.source, notice.id});
-  if (found == notices_.end()) return Status::Ok();
+  if (found == notices_.end()) return 0;
   const Promise* const promise = services_.book->FindPromise(found->second.promise);
-  if (promise == nullptr || promise->promised_from_seconds <= UnixSeconds() + 1) {
-    return Status::Ok();
+  return promise == nullptr ? 0 : promise->promised_from_seconds;
+}
+
+Status Announcements::CheckPromise(const CloudNotice& before, const CloudNotice& after) const {
+  double promised = PromisedFrom(before);
+  if (after.state == CloudNotice::State::kScheduled) {
+    const bool is_moved = after.not_before_seconds != before.not_before_seconds;
+    if (!is_moved || !after.not_before_seconds.has_value() ||
+        static_cast<double>(*after.not_before_seconds) >= promised) {
+      return Status::Ok();
+    }
+    return InvalidUsage(
+        "it was promised that '{}' does not begin before {}, so it cannot be announced for {}; "
+        "--early breaks the promise",
+        after.id, MomentText(static_cast<int64_t>(promised)),
+        MomentText(*after.not_before_seconds));
   }
+  if (after.state != CloudNotice::State::kStarted) return Status::Ok();
+  // Where the promise has been broken already, the time that jobs were told instead holds.
+  if (before.not_before_seconds.has_value()) {
+    promised = std::min(promised, static_cast<double>(*before.not_before_seconds));
+  }
+  if (promised <= UnixSeconds() + 1) return Status::Ok();
   return InvalidUsage(
       "it was promised that '{}' does not begin before {}; wait for that, or break the promise "
-      "with "
-      "--early",
-      notice.id, MomentText(static_cast<int64_t>(promise->promised_from_seconds)));
+      "with --early",
+      after.id, MomentText(static_cast<int64_t>(promised)));
 }
 
 std::vector<Announcements::Active> Announcements::All() const {
@@ -198,27 +218,38 @@ std::vector<Announcements::Active> Announcements::All() const {
 // Telling
 
 void Announcements::OnFormed(const Communicator& communicator, int /*hosts*/) {
-  TellJobOf(communicator, true);
+  if (!communicator.has_ranks_here()) return;
+  for (auto& [key, entry] : notices_) {
+    if (!IsOverdue(entry.notice)) TellOnce(entry, *communicator.job());
+  }
 }
 
 // A job that has no communicators any more may be forgotten. If it comes again it is told again.
 void Announcements::OnEnded(const Communicator& communicator) {
   if (communicator.job()->communicators > 1) return;
-  for (auto& [key, entry] : notices_) entry.told.erase(communicator.job());
-}
-
-void Announcements::TellJobOf(const Communicator& communicator, bool is_late) {
-  if (!communicator.has_ranks_here()) return;
   for (auto& [key, entry] : notices_) {
-    if (is_late && IsOverdue(entry.notice)) continue;
-    if (entry.told.insert(communicator.job()).second) Tell(entry, *communicator.job());
+    entry.told.erase(communicator.job());
+    entry.heard.erase(communicator.job());
   }
 }
 
-void Announcements::Tell(const Entry& entry, Job& job) {
+void Announcements::TellJobs(Entry& entry, bool is_new) {
+  const bool to_all = is_new || !IsOverdue(entry.notice);
+  for (const auto& [id, communicator] : services_.communicators->all()) {
+    if (!communicator->has_ranks_here()) continue;
+    Job& job = *communicator->job();
+    if (to_all || entry.heard.contains(&job)) TellOnce(entry, job);
+  }
+}
+
+// A job that has never heard of something does not hear that it has ended either.
+void Announcements::TellOnce(Entry& entry, Job& job) {
+  if (HasEnded(entry.notice.state) && !entry.heard.contains(&job)) return;
+  if (!entry.told.insert(&job).second) return;
   const std::vector<int32_t> ranks = RanksHereOf(job);
-  std::optional<JobEvents::News> news = NewsOf(entry.notice, ranks);
+  std::optional<JobEvents::News> news = NewsOf(entry.notice, ranks, entry.heard.contains(&job));
   if (!news.has_value()) return;
+  entry.heard.insert(&job);
   const uint64_t event = services_.events->Tell(job, std::move(*news));
   services_.book->Assign(job, event, entry.promise, ranks);
 }

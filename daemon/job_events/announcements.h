@@ -11,6 +11,7 @@
 
 #include "daemon/communicator/communicator_observer.h"
 #include "daemon/job_events/job_events.h"
+#include "daemon/promises/promise.h"
 #include "daemon/sources/cloud_notice.h"
 #include "src/base/status.h"
 
@@ -19,11 +20,6 @@ namespace harmonaize::daemon {
 class CommunicatorRegistry;
 class PromiseBook;
 class RecordKeeper;
-
-/// The source of what operators announce.
-inline constexpr char kOperatorSource[] = "operator";
-/// Begins the ids of what a drain announces; no other announcement has such an id.
-inline constexpr char kDrainPrefix[] = "drain-";
 
 /// What an operator says of an announcement. What is left out stays as it was, or has its default.
 struct NoticeUpdate {
@@ -36,7 +32,7 @@ struct NoticeUpdate {
   std::optional<int64_t> duration_seconds = {};
   std::optional<bool> survives = {};
   std::optional<std::string> text = {};
-  /// Whether it may begin before the time that jobs were promised.
+  /// Whether it may begin, or be announced to begin, before the time that jobs were promised.
   bool early = false;
 };
 
@@ -45,7 +41,7 @@ struct NoticeUpdate {
 bool IsChosenId(std::string_view id);
 
 /// Returns whether the time of something that operators announced has passed without anybody saying
-/// that it began. Clouds say themselves what has become of theirs.
+/// that it began. Clouds say themselves what has become of theirs. A condition is never overdue.
 bool IsOverdue(const CloudNotice& notice);
 
 /// What is announced for this host, by clouds or by its operators, and which jobs have been told.
@@ -72,8 +68,8 @@ class Announcements final : public CommunicatorObserver {
   Status Take(const CloudNotice& notice);
   /// Does so with what an operator says, and returns the whole notice. Errors: those of Take;
   /// kInvalidUsage for an id that does not exist, or exists already, for the notice of a drain, for
-  /// what begins before its promised time and is not said to, and for what ends and never began;
-  /// kInvalidArgument for a time that has passed.
+  /// what begins, or is to begin, before its promised time and is not said to, and for what ends
+  /// and never began; kInvalidArgument for a time that has passed.
   Result<CloudNotice> Update(const NoticeUpdate& update);
 
   /// Something that holds now or is to come.
@@ -93,18 +89,20 @@ class Announcements final : public CommunicatorObserver {
   struct Entry {
     CloudNotice notice;
     uint64_t promise = 0;
-    std::set<const Job*> told = {};  ///< Jobs on this host that know its present state.
+    std::set<const Job*> told = {};   ///< Jobs on this host that know its present state.
+    std::set<const Job*> heard = {};  ///< Jobs on this host that know some state of it.
   };
   using Key = std::pair<std::string, std::string>;  ///< Source and id.
 
   Result<CloudNotice> NoticeFor(const NoticeUpdate& update) const;
   Status CheckChange(const CloudNotice& before, const CloudNotice& after,
                      const NoticeUpdate& update) const;
-  Status CheckPromise(const CloudNotice& notice) const;
+  double PromisedFrom(const CloudNotice& notice) const;
+  Status CheckPromise(const CloudNotice& before, const CloudNotice& after) const;
   void Keep(const CloudNotice& notice);
-  // `is_late`: the job has come after the announcement.
-  void TellJobOf(const Communicator& communicator, bool is_late);
-  void Tell(const Entry& entry, Job& job);
+  // Jobs that came when the notice was overdue stay without news of it until it begins.
+  void TellJobs(Entry& entry, bool is_new);
+  void TellOnce(Entry& entry, Job& job);
   std::vector<int32_t> RanksHereOf(const Job& job) const;
 
   const Services services_;

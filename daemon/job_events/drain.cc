@@ -130,7 +130,7 @@ Status Drain::Begin(const Change& change) {
 Status Drain::Cancel() {
   if (restarting_) return InvalidUsage("the daemon restarts already; it serves again in a moment");
   if (id_.empty()) return Status::Ok();
-  Announce(IsOverdue() ? NoticeState::kCompleted : NoticeState::kWithdrawn);
+  Announce(NoticeState::kWithdrawn);
   services_.membership->Admit();
   services_.keeper->Remove(kDrainRecord, kDrainKey);
   Forget();

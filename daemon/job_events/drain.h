@@ -75,6 +75,8 @@ class Drain {
   enum class State : uint8_t { kServing, kDraining, kDrained, kRestarting };
   State state() const;
   const Order& order() const { return order_; }
+  /// The id of what jobs were told; "": it does not drain.
+  const std::string& id() const { return id_; }
   double since_seconds() const { return since_seconds_; }  ///< Since 1970; 0: it does not drain.
   /// Number of communicators that the drain before this daemon left, which ended with its restart;
   /// nullopt: this daemon did not start that way.

@@ -33,11 +33,15 @@ std::string DeadlineText(double seconds) {
   return TimeText(static_cast<int64_t>(seconds) * 1'000'000'000);
 }
 
-JobEvents::News AnswerNews(const ToldNotice& told, double asked_until_seconds) {
+/// `announced`: the id under which that was announced; "" where this daemon does not know it.
+JobEvents::News AnswerNews(const ToldNotice& told, const std::string& announced,
+                           double asked_until_seconds) {
   const bool ready = asked_until_seconds == 0;
+  const std::string what = std::string(InfoOf(told.type).name) +
+                           (announced.empty() ? std::string() : " of " + announced);
   EventData data(EventType::kNoticeAnswered,
-                 ready ? fmt::format("{} is acknowledged", InfoOf(told.type).name)
-                       : fmt::format("more time is asked for {}, until {}", InfoOf(told.type).name,
+                 ready ? fmt::format("{} is acknowledged", what)
+                       : fmt::format("more time is asked for {}, until {}", what,
                                      DeadlineText(asked_until_seconds)));
   data.Set(fields::kEvent, told.event_id())
       .Set(fields::kAnswer, ready ? "acknowledged" : "more_time");
@@ -55,7 +59,7 @@ NoticeAnswers::NoticeAnswers(const Services& services)
 Result<ToldNotice> NoticeAnswers::Acknowledge(const TenantIdentity& tenant,
                                               const std::string& which) {
   HZ_ASSIGN_OR_RETURN(const ToldNotice told, Find(tenant, which));
-  if (told.acknowledged_seconds != 0) return told;
+  if (told.is_ready() && told.replaced_by == 0) return told;
   HZ_RETURN_IF_ERROR(CheckOpen(told));
   return Give(tenant, told, 0);
 }
@@ -72,7 +76,8 @@ Result<ToldNotice> NoticeAnswers::AskForMore(const TenantIdentity& tenant, const
     return InvalidArgument("the time asked for is after the deadline, {}, and at most {:.0f} days",
                            DeadlineText(told.deadline_seconds), kMostAskedSeconds / 86400);
   }
-  if (told.asked_until_seconds == until) return told;
+  const bool is_asked = told.asked_until_seconds == until && told.asks_for_more();
+  if (is_asked && told.replaced_by == 0) return told;
   HZ_RETURN_IF_ERROR(CheckOpen(told));
   return Give(tenant, told, until);
 }
@@ -121,12 +126,23 @@ std::vector<const ToldNotice*> NoticeAnswers::Meant(const TenantIdentity& tenant
 
 Status NoticeAnswers::CheckOpen(const ToldNotice& told) const {
   if (told.replaced_by != 0) {
-    const std::string newer = Event{.job = told.job, .unique = told.replaced_by}.id();
-    return InvalidUsage("the event is out of date; answer '{}', which took its place", newer);
+    const ToldNotice& newest = services_.book->NewestOf(told);
+    const bool is_known = newest.replaced_by == 0;  // Otherwise what took its place was forgotten.
+    const Status open = is_known ? CheckOpen(newest) : Status::Ok();
+    const uint64_t unique = is_known ? newest.unique : newest.replaced_by;
+    const std::string id = Event{.job = told.job, .unique = unique}.id();
+    if (open.ok()) {
+      return InvalidUsage("the event is out of date; answer '{}', which took its place", id);
+    }
+    return InvalidUsage("the event is out of date; '{}' took its place, but {}", id,
+                        open.message());
   }
   const Promise* const promise = services_.book->FindPromise(told.promise);
   if (promise != nullptr && promise->withdrawn) return InvalidUsage("that was called off");
-  if (promise != nullptr && (promise->began_seconds != 0 || promise->ended_seconds != 0)) {
+  if (promise != nullptr && promise->ended_seconds != 0) {
+    return InvalidUsage("that is over, so nothing can be answered any more");
+  }
+  if (promise != nullptr && promise->began_seconds != 0) {
     return InvalidUsage("that has begun already, so nothing can be answered any more");
   }
   if (told.deadline_seconds != 0 && UnixSeconds() >= told.deadline_seconds) {
@@ -145,7 +161,9 @@ Result<ToldNotice> NoticeAnswers::Give(const TenantIdentity& tenant, const ToldN
   const std::optional<JobIdentity> id = ParseJob(told.job);
   Job* const job = id.has_value() ? services_.jobs->FindById(*id, tenant.number) : nullptr;
   if (job != nullptr && job->communicators > 0) {
-    services_.events->Tell(*job, AnswerNews(told, asked_until_seconds));
+    const Promise* const promise = services_.book->FindPromise(told.promise);
+    services_.events->Tell(
+        *job, AnswerNews(told, promise == nullptr ? "" : promise->id, asked_until_seconds));
   } else if (told.began_here) {
     services_.book->Answer(told, asked_until_seconds, UnixSeconds());
   } else {

@@ -49,6 +49,9 @@ class NoticeAnswers {
   Result<ToldNotice> AskForMore(const TenantIdentity& tenant, const std::string& which,
                                 const MoreTime& more);
 
+  /// Returns why an event cannot be answered any more; OK where it can be.
+  Status CheckOpen(const ToldNotice& told) const;
+
   /// Most time beyond a deadline that may be asked for, in seconds: thirty days, which is beyond
   /// what any host waits.
   static constexpr double kMostAskedSeconds = 30 * 86400.0;
@@ -57,7 +60,6 @@ class NoticeAnswers {
   Result<ToldNotice> Find(const TenantIdentity& tenant, const std::string& which) const;
   std::vector<const ToldNotice*> Meant(const TenantIdentity& tenant,
                                        const std::string& which) const;
-  Status CheckOpen(const ToldNotice& told) const;
   Result<ToldNotice> Give(const TenantIdentity& tenant, const ToldNotice& told,
                           double asked_until_seconds);
 

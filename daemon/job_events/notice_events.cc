@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/promises/promise.h"
 #include "daemon/tenant/rank_list.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event.h"
@@ -52,10 +53,52 @@ std::string WhenText(const CloudNotice& notice, double seconds) {
 
 // The texts and the data name what the job's own ranks have to expect, and nothing of the host.
 
-EventData Scheduled(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+// A drain ends nothing that goes on, also not when its time is over: only a restart does.
+EventData Draining(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  const bool restarts = notice.kind == Kind::kServiceRestart;
+  const bool timed = notice.not_before_seconds.has_value();
+  const std::string until = timed ? "is waited for until " + MomentText(*notice.not_before_seconds)
+                                  : std::string("may take as long as it needs");
+  EventData data(
+      EventType::kMaintenanceScheduled,
+      fmt::format("the service of {} takes no new programs{}; what runs goes on, and {}",
+                  RankList(ranks), restarts ? ", and restarts once none is left" : "", until));
+  data.Set(fields::kMaintenance, notice.id)
+      .Set(fields::kRanks, ranks)
+      .Set(fields::kKind, "unknown")
+      .Set(fields::kRecommendedAction, "none");
+  if (timed) {
+    data.Set(fields::kNotBefore, *notice.not_before_seconds * 1'000'000'000)
+        .Set(fields::kNoticeSeconds, SecondsUntil(notice));
+  }
+  return data;
+}
+
+EventData DrainCalledOff(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  EventData data(EventType::kMaintenanceCompleted,
+                 fmt::format("the service of {} takes new programs again{}", RankList(ranks),
+                             notice.kind == Kind::kServiceRestart ? ", and does not restart" : ""));
+  data.Set(fields::kMaintenance, notice.id)
+      .Set(fields::kRanks, ranks)
+      .Set(fields::kOutcome, "withdrawn");
+  return data;
+}
+
+/// Returns "changed: " before the text of what a job has heard of before.
+const char* ChangeText(bool is_change) {
+  return is_change ? "changed: " : "";
+}
+
+std::string LengthText(const CloudNotice& notice) {
+  if (!notice.duration_seconds.has_value()) return "";
+  return fmt::format(", for {},", TimeLeftText(static_cast<double>(*notice.duration_seconds)));
+}
+
+EventData Scheduled(const CloudNotice& notice, const std::vector<int32_t>& ranks, bool is_change) {
   const double seconds = SecondsUntil(notice);
   EventData data(EventType::kMaintenanceScheduled,
-                 fmt::format("maintenance {} {} {}", WhenText(notice, seconds),
+                 fmt::format("{}maintenance {}{} {} {}", ChangeText(is_change),
+                             WhenText(notice, seconds), LengthText(notice),
                              notice.survives ? "makes a pause for" : "ends", RankList(ranks)));
   data.Set(fields::kMaintenance, notice.id)
       .Set(fields::kRanks, ranks)
@@ -95,11 +138,11 @@ EventData Completed(const CloudNotice& notice, const std::vector<int32_t>& ranks
   return data;
 }
 
-EventData Reclaim(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+EventData Reclaim(const CloudNotice& notice, const std::vector<int32_t>& ranks, bool is_change) {
   const double seconds = SecondsUntil(notice);
-  EventData data(
-      EventType::kCapacityReclaim,
-      fmt::format("{} will be taken back {}", RankList(ranks), WhenText(notice, seconds)));
+  EventData data(EventType::kCapacityReclaim,
+                 fmt::format("{}{} will be taken back {}", ChangeText(is_change), RankList(ranks),
+                             WhenText(notice, seconds)));
   const auto now = static_cast<int64_t>(UnixSeconds());
   data.Set(fields::kRanks, ranks)
       .Set(fields::kDeadline, notice.not_before_seconds.value_or(now) * 1'000'000'000)
@@ -124,27 +167,55 @@ EventData ReclaimWithdrawn(const CloudNotice& notice, const std::vector<int32_t>
   return data;
 }
 
-EventData AtRisk(const std::vector<int32_t>& ranks) {
+/// Returns when something that is only likely may happen; `unknown` where nobody knows.
+std::string LikelyTimeText(const CloudNotice& notice, const char* unknown) {
+  if (!notice.not_before_seconds.has_value()) return unknown;
+  const double seconds = SecondsUntil(notice);
+  return seconds <= 0 ? "at any moment" : WhenText(notice, seconds);
+}
+
+EventData AtRisk(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
   EventData data(EventType::kCapacityForecast,
-                 fmt::format("{} may be taken back soon; nobody knows when", RankList(ranks)));
+                 fmt::format("{} may be taken back {}", RankList(ranks),
+                             LikelyTimeText(notice, "soon; nobody knows when")));
   data.Set(fields::kRanks, ranks).Set(fields::kRecommendedAction, "checkpoint");
   return data;
 }
 
-EventData Failing(const std::vector<int32_t>& ranks) {
+EventData AtRiskNoLonger(const std::vector<int32_t>& ranks) {
+  EventData data(EventType::kCapacityForecast,
+                 fmt::format("{} are not at risk of being taken back any more", RankList(ranks)));
+  data.Set(fields::kRanks, ranks).Set(fields::kRecommendedAction, "none");
+  return data;
+}
+
+EventData Failing(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
   EventData data(EventType::kHostFailing,
-                 fmt::format("{} may fail: what they run on is not healthy", RankList(ranks)));
+                 fmt::format("{} may fail {}: what they run on is not healthy", RankList(ranks),
+                             LikelyTimeText(notice, "at any moment")));
   data.Set(fields::kRanks, ranks)
       .Set(fields::kConfidence, 0.5)
       .Set(fields::kRecommendedAction, "checkpoint");
   return data;
 }
 
-EventData Restarting(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+EventData FailingNoLonger(const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  EventData data(
+      EventType::kMaintenanceCompleted,
+      fmt::format("{} are not expected to fail any more: what they run on is healthy again",
+                  RankList(ranks)));
+  data.Set(fields::kMaintenance, notice.id)
+      .Set(fields::kRanks, ranks)
+      .Set(fields::kOutcome, notice.state == State::kWithdrawn ? "withdrawn" : "done");
+  return data;
+}
+
+EventData Restarting(const CloudNotice& notice, const std::vector<int32_t>& ranks, bool is_change) {
   const double seconds = SecondsUntil(notice);
-  EventData data(EventType::kDaemonRestarting,
-                 fmt::format("the service of {} restarts {}, or as soon as no communicator is left",
-                             RankList(ranks), WhenText(notice, seconds)));
+  EventData data(
+      EventType::kDaemonRestarting,
+      fmt::format("{}the service of {} restarts {}, or as soon as no communicator is left",
+                  ChangeText(is_change), RankList(ranks), WhenText(notice, seconds)));
   data.Set(fields::kMaintenance, notice.id)
       .Set(fields::kDeadline, *notice.not_before_seconds * 1'000'000'000)
       .Set(fields::kNoticeSeconds, seconds)
@@ -163,15 +234,21 @@ bool IsOver(State state) {
 
 }  // namespace
 
-std::optional<JobEvents::News> NewsOf(const CloudNotice& notice,
-                                      const std::vector<int32_t>& ranks) {
+std::optional<JobEvents::News> NewsOf(const CloudNotice& notice, const std::vector<int32_t>& ranks,
+                                      bool is_change) {
   const auto news = [](EventType type, EventData data) {
     return JobEvents::News{.type = type, .subject = "", .data = std::move(data)};
   };
+  if (IsPlainDrain(notice)) {
+    if (IsOver(notice.state)) {
+      return news(EventType::kMaintenanceCompleted, DrainCalledOff(notice, ranks));
+    }
+    return news(EventType::kMaintenanceScheduled, Draining(notice, ranks));
+  }
   switch (notice.kind) {
     case Kind::kMaintenance:
       if (notice.state == State::kScheduled) {
-        return news(EventType::kMaintenanceScheduled, Scheduled(notice, ranks));
+        return news(EventType::kMaintenanceScheduled, Scheduled(notice, ranks, is_change));
       }
       if (notice.state == State::kStarted) {
         return news(EventType::kMaintenanceStarted, Started(notice, ranks));
@@ -179,26 +256,34 @@ std::optional<JobEvents::News> NewsOf(const CloudNotice& notice,
       return news(EventType::kMaintenanceCompleted, Completed(notice, ranks));
     case Kind::kReclaim:
       if (notice.state == State::kScheduled) {
-        return news(EventType::kCapacityReclaim, Reclaim(notice, ranks));
+        return news(EventType::kCapacityReclaim, Reclaim(notice, ranks, is_change));
       }
       if (notice.state == State::kWithdrawn) {
         return news(EventType::kCapacityWithdrawn, ReclaimWithdrawn(notice, ranks));
       }
       return news(EventType::kCapacityReclaimed, Reclaimed(ranks));
     case Kind::kRiskOfReclaim:
-      if (IsOver(notice.state)) return std::nullopt;
-      return news(EventType::kCapacityForecast, AtRisk(ranks));
+      if (IsOver(notice.state)) {
+        return news(EventType::kCapacityForecast, AtRiskNoLonger(ranks));
+      }
+      return news(EventType::kCapacityForecast, AtRisk(notice, ranks));
     case Kind::kUnhealthy:
-      if (IsOver(notice.state)) return std::nullopt;
-      return news(EventType::kHostFailing, Failing(ranks));
+      if (IsOver(notice.state)) {
+        return news(EventType::kMaintenanceCompleted, FailingNoLonger(notice, ranks));
+      }
+      return news(EventType::kHostFailing, Failing(notice, ranks));
     case Kind::kServiceRestart:
       // The end of the daemon is told by JobEvents::TellOfEnd.
       if (notice.state == State::kStarted) return std::nullopt;
+      if (notice.state == State::kWithdrawn) {
+        return news(EventType::kMaintenanceCompleted, DrainCalledOff(notice, ranks));
+      }
       if (IsOver(notice.state)) {
         return news(EventType::kMaintenanceCompleted, Completed(notice, ranks));
       }
-      if (SaysWhen(notice)) return news(EventType::kDaemonRestarting, Restarting(notice, ranks));
-      return news(EventType::kMaintenanceScheduled, Scheduled(notice, ranks));
+      if (SaysWhen(notice))
+        return news(EventType::kDaemonRestarting, Restarting(notice, ranks, is_change));
+      return news(EventType::kMaintenanceScheduled, Draining(notice, ranks));
   }
   return std::nullopt;
 }

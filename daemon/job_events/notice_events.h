@@ -16,7 +16,9 @@ std::string MomentText(int64_t unix_seconds);
 std::string TimeLeftText(double seconds);
 
 /// Returns the event that tells a job, of which these ranks are on this host, of a notice's present
-/// state; nullopt if there is nothing to say. It says nothing of the host.
-std::optional<JobEvents::News> NewsOf(const CloudNotice& notice, const std::vector<int32_t>& ranks);
+/// state; nullopt if there is nothing to say. It says nothing of the host. `is_change`: the job has
+/// heard of the same notice before, and the text says that something of it has changed.
+std::optional<JobEvents::News> NewsOf(const CloudNotice& notice, const std::vector<int32_t>& ranks,
+                                      bool is_change = false);
 
 }  // namespace harmonaize::daemon

@@ -16,6 +16,7 @@
 #include "daemon/config/config.h"
 #include "daemon/main/daemon.h"
 #include "daemon/main/start_anew.h"
+#include "daemon/runtime/close_elsewhere.h"
 #include "daemon/runtime/log_sink.h"
 #include "daemon/version.h"
 #include "src/base/kernel_files.h"
@@ -58,6 +59,7 @@ Result<FileDescriptor> CatchSignals() {
   if (pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0)
     return ErrnoError(errno, "cannot block signals");
   signal(SIGPIPE, SIG_IGN);
+  WaitForNoChild();
   FileDescriptor fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.valid()) return ErrnoError(errno, "cannot watch for signals");
   return fd;

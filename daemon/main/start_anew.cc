@@ -7,11 +7,16 @@
 
 #include <cerrno>
 #include <climits>
+#include <cstdio>
+#include <string_view>
 
 #include "daemon/runtime/close_elsewhere.h"
 
 namespace harmonaize::daemon {
 namespace {
+
+/// The program that runs, also when its file has been replaced or removed.
+constexpr const char* kThisProgram = "/proc/self/exe";
 
 /// Returns the environment of the next program, to which `sockets` descriptors from 3 on are
 /// passed.
@@ -31,7 +36,7 @@ std::vector<std::string> EnvironmentWith(size_t sockets) {
 std::string ProgramFile(const char* name) {
   if (name != nullptr && name[0] == '/') return name;
   char path[PATH_MAX] = {};
-  return readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "/proc/self/exe";
+  return readlink(kThisProgram, path, sizeof path - 1) > 0 ? path : kThisProgram;
 }
 
 Status StartAnew(const std::string& program, char** argv,
@@ -46,7 +51,12 @@ Status StartAnew(const std::string& program, char** argv,
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   execve(program.c_str(), argv, environment.data());
-  return ErrnoError(errno, "cannot start " + program + " anew");
+  const Status failure = ErrnoError(errno, "cannot start " + program + " anew");
+  // Nobody takes lines of the log any more.
+  std::fprintf(stderr, "harmonaized: %s; the program that was running starts anew\n",
+               failure.message().c_str());
+  execve(kThisProgram, argv, environment.data());
+  return failure;
 }
 
 std::vector<FileDescriptor> SocketsPassedOn() {

@@ -12,10 +12,11 @@ namespace harmonaize::daemon {
 /// version later, or the file itself where that is no absolute path.
 std::string ProgramFile(const char* name);
 
-/// Executes the program with these arguments. The process keeps its number, so that this needs no
-/// service manager and none counts it as a failure. The next program finds `sockets` as it would
-/// find those of a service manager (sd_listen_fds(3)); all other descriptors are closed, and no
-/// tenant's can make this wait. Returns the error if it fails, when nothing is open any more.
+/// Executes the program with these arguments, or the one that runs now where that cannot be
+/// executed. The process keeps its number, so that this needs no service manager and none counts it
+/// as a failure. The next program finds `sockets` as it would find those of a service manager
+/// (sd_listen_fds(3)); all other descriptors are closed, and no tenant's can make this wait.
+/// Returns the error if both fail, when nothing is open any more.
 Status StartAnew(const std::string& program, char** argv,
                  const std::vector<FileDescriptor>& sockets);
 

@@ -39,8 +39,26 @@ TenantIdentity TenantIn(RecordFields& fields) {
 
 }  // namespace
 
+bool IsPlainDrain(const CloudNotice& notice) {
+  return notice.source == kOperatorSource && notice.kind == CloudNotice::Kind::kMaintenance &&
+         notice.id.starts_with(kDrainPrefix);
+}
+
+bool IsCondition(CloudNotice::Kind kind) {
+  return kind == CloudNotice::Kind::kUnhealthy || kind == CloudNotice::Kind::kRiskOfReclaim;
+}
+
+bool Promise::is_empty() const {
+  const CloudNotice notice{.source = source, .id = id, .kind = kind};
+  return promised_from_seconds == 0 && (IsCondition(kind) || IsPlainDrain(notice));
+}
+
 std::optional<bool> Promise::kept() const {
-  if (promised_from_seconds == 0 || began_seconds == 0) return std::nullopt;
+  if (promised_from_seconds == 0) return std::nullopt;
+  if (began_seconds == 0) {
+    const bool moved = announced_for_seconds != 0 && announced_for_seconds < promised_from_seconds;
+    return moved && ended_seconds == 0 ? std::optional(false) : std::nullopt;
+  }
   if (nobody_left) return true;
   return began_seconds + kClocksDiffer >= promised_from_seconds;
 }
@@ -57,6 +75,7 @@ Record RecordOf(const Promise& promise) {
                {"kind", static_cast<uint64_t>(promise.kind)},
                {"announced", promise.announced_seconds},
                {"promised_from", promise.promised_from_seconds},
+               {"announced_for", promise.announced_for_seconds},
                {"began", promise.began_seconds},
                {"ended", promise.ended_seconds},
                {"withdrawn", promise.withdrawn},
@@ -75,6 +94,7 @@ std::optional<Promise> PromiseIn(const Record& record) {
                   .ended_seconds = fields.Seconds("ended"),
                   .withdrawn = fields.YesNo("withdrawn"),
                   .nobody_left = fields.YesNo("nobody_left")};
+  if (fields.Has("announced_for")) promise.announced_for_seconds = fields.Seconds("announced_for");
   fields.Expect(promise.number > 0 && promise.number < kMostSequence);
   fields.Expect(record.key == fmt::format("{:016x}", promise.number));
   return fields.good() ? std::optional(std::move(promise)) : std::nullopt;

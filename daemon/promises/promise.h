@@ -12,7 +12,21 @@
 
 namespace harmonaize::daemon {
 
-/// A promise of time before something happens to this host, and what became of it.
+/// The source of what operators announce.
+inline constexpr char kOperatorSource[] = "operator";
+/// Begins the ids of what a drain announces; no other announcement has such an id.
+inline constexpr char kDrainPrefix[] = "drain-";
+
+/// Returns whether a notice is of a drain after which nothing happens to jobs: the daemon waits for
+/// them, and does not restart.
+bool IsPlainDrain(const CloudNotice& notice);
+
+/// Returns whether a notice says that something holds, rather than that it begins at a time: it is
+/// told and may be answered, but promises nothing.
+bool IsCondition(CloudNotice::Kind kind);
+
+/// A promise of time before something happens to this host, and what became of it. What jobs may
+/// answer without anything being promised has one, too.
 struct Promise {
   uint64_t number = 0;  ///< Grows from one promise to the next.
   std::string source;
@@ -22,14 +36,20 @@ struct Promise {
   /// The latest time before which it was promised not to begin; 0: none was said. An earlier time
   /// that is said afterwards does not take the promise back.
   double promised_from_seconds = 0;
+  /// The time that was said last; 0: nobody knows it.
+  double announced_for_seconds = 0;
   double began_seconds = 0;  ///< When it began; 0: it has not, or nobody knows.
   double ended_seconds = 0;  ///< When it was over or called off; 0: not yet.
   bool withdrawn = false;
   /// It began when no job was left that it could have harmed, which may be early.
   bool nobody_left = false;
 
-  /// Returns whether the promise was kept; nullopt where none was made, or it has not begun.
+  /// Returns whether the promise was kept; nullopt where none was made, or it has not begun. One
+  /// that is announced for an earlier time now than was promised is broken for as long as it is.
   std::optional<bool> kept() const;
+
+  /// Returns whether nothing was ever promised by it.
+  bool is_empty() const;
 
   bool operator==(const Promise&) const = default;
 };
@@ -53,6 +73,12 @@ struct ToldNotice {
 
   /// Returns the event's id, as CloudEvents has it.
   std::string event_id() const;
+  /// Returns whether the last answer says that the job is ready.
+  bool is_ready() const {
+    return acknowledged_seconds != 0 && acknowledged_seconds >= asked_seconds;
+  }
+  /// Returns whether the last answer asks for more time.
+  bool asks_for_more() const { return asked_seconds != 0 && !is_ready(); }
 };
 
 /// Most ranks that are kept of a notice. They bound a record; the event has them all.

@@ -78,9 +78,7 @@ Promise* PromiseBook::PromiseOf(const std::string& source, const std::string& id
 }
 
 uint64_t PromiseBook::Note(const CloudNotice& notice) {
-  if (notice.kind == CloudNotice::Kind::kRiskOfReclaim ||
-      notice.kind == CloudNotice::Kind::kUnhealthy)
-    return 0;
+  if (notice.kind == CloudNotice::Kind::kRiskOfReclaim) return 0;
   const double now = UnixSeconds();
   Promise* promise = PromiseOf(notice.source, notice.id);
   if (promise == nullptr) {
@@ -96,11 +94,13 @@ uint64_t PromiseBook::Note(const CloudNotice& notice) {
   promise->kind = notice.kind;
   const bool is_over = notice.state == CloudNotice::State::kCompleted ||
                        notice.state == CloudNotice::State::kWithdrawn;
-  if (notice.state == CloudNotice::State::kScheduled) {
-    promise->promised_from_seconds = std::max(
-        promise->promised_from_seconds, static_cast<double>(notice.not_before_seconds.value_or(0)));
+  const bool has_time = !IsCondition(notice.kind) && !IsPlainDrain(notice);
+  if (notice.state == CloudNotice::State::kScheduled && has_time) {
+    promise->announced_for_seconds = static_cast<double>(notice.not_before_seconds.value_or(0));
+    promise->promised_from_seconds =
+        std::max(promise->promised_from_seconds, promise->announced_for_seconds);
   }
-  if (notice.state == CloudNotice::State::kStarted && promise->began_seconds == 0) {
+  if (notice.state == CloudNotice::State::kStarted && has_time && promise->began_seconds == 0) {
     promise->began_seconds = now;
   }
   if (is_over) promise->ended_seconds = now;
@@ -123,15 +123,20 @@ const Promise* PromiseBook::FindPromise(uint64_t number) const {
   return found == promises_.end() ? nullptr : &*found;
 }
 
+// What promised nothing goes first, so that a host whose health comes and goes loses no promise.
 void PromiseBook::ForgetOldestPromise() {
-  const uint64_t number = promises_.front().number;
+  auto oldest = std::find_if(promises_.begin(), promises_.end(), [](const Promise& one) {
+    return one.is_empty() && one.ended_seconds != 0;
+  });
+  if (oldest == promises_.end()) oldest = promises_.begin();
+  const uint64_t number = oldest->number;
   for (auto it = told_.begin(); it != told_.end();) {
     const auto one = it++;
     if (one->promise == number) Forget(one);
   }
-  const Record record = RecordOf(promises_.front());
+  const Record record = RecordOf(*oldest);
   keeper_.Remove(record.kind, record.key);
-  promises_.pop_front();
+  promises_.erase(oldest);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -225,6 +230,21 @@ const ToldNotice* PromiseBook::Find(const TenantIdentity& tenant, std::string_vi
     }
   }
   return nullptr;
+}
+
+// The newer one may have been forgotten. An event's place is taken by a later one alone, so the
+// steps end; their number is bounded besides, since a record may say anything.
+const ToldNotice& PromiseBook::NewestOf(const ToldNotice& told) const {
+  const ToldNotice* newest = &told;
+  for (size_t steps = 0; newest->replaced_by != 0 && steps < told_.size(); ++steps) {
+    const auto next = std::find_if(told_.begin(), told_.end(), [&](const ToldNotice& one) {
+      return one.unique == newest->replaced_by && one.job == told.job &&
+             one.tenant.name == told.tenant.name;
+    });
+    if (next == told_.end()) break;
+    newest = &*next;
+  }
+  return *newest;
 }
 
 void PromiseBook::Answer(const ToldNotice& told, double asked_until_seconds, double now_seconds) {

@@ -28,7 +28,7 @@ class PromiseBook {
   void Restore();
 
   /// Notes what a notice promises, or what has become of it. Returns the promise's number; 0 for a
-  /// notice that promises nothing.
+  /// notice that nobody is asked to answer.
   uint64_t Note(const CloudNotice& notice);
   /// Notes that no job is left that what begins now could harm.
   void NoteNobodyLeft(const std::string& source, const std::string& id);
@@ -42,6 +42,9 @@ class PromiseBook {
   /// Returns the event with a deadline of this tenant's and id, or nullptr. A tenant is who has its
   /// name, since the numbers of containers are others after a restart.
   const ToldNotice* Find(const TenantIdentity& tenant, std::string_view event_id) const;
+  /// Returns the last of the events that took each other's place after this one; the event itself
+  /// where none did.
+  const ToldNotice& NewestOf(const ToldNotice& told) const;
   /// Notes an answer: `asked_until_seconds` of 0 acknowledges, and any other asks for more time.
   void Answer(const ToldNotice& told, double asked_until_seconds, double now_seconds);
   /// Sets who hears of each answer.

@@ -75,6 +75,7 @@ json Describe(const Communicator& communicator, uint64_t now_ns, bool for_operat
       {"bytes", communicator.bytes() + (segment == nullptr ? 0 : segment->bytes_moved())},
       {"ranks", RanksOf(communicator, for_operator)},
       {"waiting", DescribeWaiting(communicator.Waiting(now_ns))}};
+  DescribeKind(communicator, &description);
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   if (const HostGroup* const group = communicator.host_group()) {
     description["spans_hosts"] = true;

@@ -78,6 +78,7 @@ json Describe(const Communicator& communicator, const Reader& reader, uint64_t n
   if (const HostGroup* const group = communicator.host_group()) {
     DescribeSpan(*group, reader, &description);
   }
+  DescribeKind(communicator, &description);
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   return description;
 }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,7 +44,11 @@ int MoveToFront(std::span<const FileDescriptor> kept) {
 
 }  // namespace
 
-Result<pid_t> CloseElsewhere(std::vector<FileDescriptor>* descriptors) {
+void WaitForNoChild() {
+  signal(SIGCHLD, SIG_IGN);
+}
+
+Status CloseElsewhere(std::vector<FileDescriptor>* descriptors) {
   std::ranges::sort(*descriptors, {}, [](const FileDescriptor& one) { return one.get(); });
   const pid_t closer = fork();
   if (closer == 0) {
@@ -55,7 +58,7 @@ Result<pid_t> CloseElsewhere(std::vector<FileDescriptor>* descriptors) {
   if (closer < 0) return ErrnoError(errno, "cannot start a process");
   descriptors->clear();
   kill(closer, SIGKILL);
-  return closer;
+  return Status::Ok();
 }
 
 void CloseAllElsewhere(std::span<const FileDescriptor> kept) {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <span>
 #include <vector>
 
@@ -15,9 +13,12 @@ namespace harmonaize::daemon {
 // nothing else has the last copies, and is killed. The kernel does not wait for a connection to
 // linger when a process ends, and if anything else delays that end, no thread of the daemon waits.
 
-/// Closes the descriptors, and returns the process that closes them last; the caller calls
-/// waitpid(2) for it some time. Errors: no process could be started; all are left open.
-Result<pid_t> CloseElsewhere(std::vector<FileDescriptor>* descriptors);
+/// Has the kernel forget such processes when they end. Nobody else may wait for a child of the
+/// daemon's.
+void WaitForNoChild();
+
+/// Closes the descriptors. Errors: no process could be started; all are left open.
+Status CloseElsewhere(std::vector<FileDescriptor>* descriptors);
 
 /// Closes all descriptors of this process above 2 but for `kept`, which become 3, 4 and so on in
 /// their order and stay open when another program is executed. The daemon's memory of open

@@ -250,6 +250,7 @@ Member* Session::AddMember() {
   member->header = &segment_->header;
   member->slot->error.Set("");
   member->slot->notice.Set("");
+  member->slot->stock_nccl.Clear();
   member->slot->state.store(static_cast<uint32_t>(MemberState::kForming),
                             std::memory_order_release);
   streams_[index]->Reset();

@@ -7,6 +7,7 @@
 #include "src/base/collective.h"
 #include "src/ipc/inline_slot.h"
 #include "src/ipc/shared_text.h"
+#include "src/ipc/stock_nccl_slot.h"
 #include "src/numerics/types.h"
 
 namespace harmonaize {
@@ -23,7 +24,7 @@ namespace harmonaize {
 // alone: the daemon never reads them back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 16;
+inline constexpr uint32_t kProtocolVersion = 17;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full. They
 /// take 128 KiB of memory a session.
@@ -211,6 +212,7 @@ struct alignas(64) MemberSlot {
   std::atomic<uint32_t> departures;
   SliceProgress lanes[kSliceLanes];
   InlineSlot inline_path;
+  StockNcclSlot stock_nccl;
   JobText job;        ///< Set when kReady: the id of the communicator's job.
   ErrorText error;    ///< The last failure of the communicator or an operation.
   NoticeText notice;  ///< Ranks that are late, while the others wait; also warnings.
@@ -243,8 +245,7 @@ struct SessionHeader {
   /// Reason why the daemon ended the session, set before it closes the socket.
   ErrorText goodbye;
   /// Written by the tenant: kProcessExits once its process ends by exit, or by a return from main.
-  /// A process that is killed, crashes or calls _exit says nothing. The field lies in what was
-  /// padding before, so older tenants have 0 there.
+  /// A process that is killed, crashes or calls _exit says nothing.
   std::atomic<uint32_t> ending;
 };
 

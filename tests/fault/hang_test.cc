@@ -547,6 +547,33 @@ TEST_P(HangTest, ARankThatWaitsForItsStreamIsToldWhoIsLate) {
   ExpectAllEndWell(&ranks);
 }
 
+// A program that only asks its stream, and never waits for it, is told as well.
+TEST_P(HangTest, ARankThatAsksItsStreamIsToldWhoIsLate) {
+  HostedRanks ranks(cluster_, GetParam());
+  Start(&ranks, [&](int rank, ncclComm_t world) {
+    const Stream stream;
+    void* data = nullptr;
+    EXPECT_NCCL(ncclMemAlloc(&data, 4096));
+    if (rank == 1) AwaitRelease(ranks);
+    EXPECT_NCCL(ncclAllReduce(data, data, 1024, ncclFloat, ncclSum, world, stream));
+    const auto start = steady_clock::now();
+    bool released = rank != 0;
+    while (hzStreamQuery(stream) == ncclInProgress && SecondsSince(start) < kPatience) {
+      const bool told = std::string(ncclGetLastError(world)).find("rank 1") != std::string::npos;
+      if (told && !released) {
+        released = true;
+        Release(ranks);
+      }
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+    EXPECT_TRUE(released) << ncclGetLastError(world);
+    EXPECT_NCCL(hzStreamSynchronize(stream));
+    EXPECT_NCCL(ncclMemFree(data));
+    EXPECT_NCCL(ncclCommDestroy(world));
+  });
+  ExpectAllEndWell(&ranks);
+}
+
 // Hundreds of operations are posted ahead of a rank that takes its time.
 TEST_P(HangTest, OperationsThatAreQueuedAreNoFault) {
   HostedRanks ranks(cluster_, GetParam());

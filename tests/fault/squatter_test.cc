@@ -294,5 +294,39 @@ TEST_F(SquatterTest, DoesNotSteerASetuidProgram) {
   });
 }
 
+/// A library that writes /tmp/loaded when something loads it.
+const std::string kTrap = "/tmp/trap/libnccl.so.2";
+
+TEST_F(SquatterTest, LoadsNothingIntoASetuidProgram) {
+  PrivateHost::Run({HARMONAIZED_PROGRAM, SETUID_PROBE, TRAP_LIBRARY}, [] {
+    MakeFolder("/tmp/trap", kBob, 0755);
+    fs::copy_file(fs::path("/tmp/bin") / fs::path(TRAP_LIBRARY).filename(), kTrap);
+    MakeFolder("/tmp/home", kBob, 0755);
+    const std::string settings =
+        "HARMONAIZE_FALLBACK=nccl\nHARMONAIZE_NCCL_LIBRARY=" + kTrap + "\n";
+    std::ofstream("/tmp/home/.nccl.conf") << settings;
+    std::ofstream("/tmp/home/named.conf") << settings;
+    const std::vector<Environment> ways = {
+        {{"HARMONAIZE_FALLBACK", "nccl"}, {"HARMONAIZE_NCCL_LIBRARY", kTrap}},
+        {{"HARMONAIZE_FALLBACK", "nccl"}, {"LD_LIBRARY_PATH", "/tmp/trap"}},
+        {{"HOME", "/tmp/home"}},
+        {{"NCCL_CONF_FILE", "/tmp/home/named.conf"}},
+        {{"LD_PRELOAD", kTrap}},
+    };
+    const std::string program = "/tmp/setuid_probe";
+    fs::copy_file(kProbe, program);
+    for (const Environment& way : ways) {
+      SCOPED_TRACE(way.begin()->first + "=" + way.begin()->second);
+      ASSERT_EQ(chmod(program.c_str(), 0755), 0);
+      RunAs(kBob, {program}, way);
+      EXPECT_TRUE(fs::remove("/tmp/loaded")) << "the way is none for a plain program either";
+      ASSERT_EQ(chmod(program.c_str(), 04755), 0);
+      const Ran probe = RunAs(kBob, {program}, way);
+      ExpectHolds(probe.text, "no Harmonaize daemon listens at /run/harmonaize/harmonaized.sock");
+      EXPECT_FALSE(fs::exists("/tmp/loaded")) << probe.text;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace harmonaize::testing

@@ -371,6 +371,9 @@ void ExpectStrangersFoldersRefused(const std::string& folder, const std::string&
       RunCommand({"status", "--flight-recorder", theirs + "/way/made/deep"}, socket);
   EXPECT_EQ(behind.status, 1);
   ExpectHolds(behind.error, "is not made behind one of another user");
+  const Ended last = RunCommand({"status", "--flight-recorder", theirs + "/way/made"}, socket);
+  EXPECT_EQ(last.status, 1);
+  ExpectHolds(last.error, "lies behind a folder of another user");
   EXPECT_FALSE(fs::exists(folder + "/made"));
   const Ended within = RunCommand({"status", "--flight-recorder", shared}, socket);
   EXPECT_EQ(within.status, 1);

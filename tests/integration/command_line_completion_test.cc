@@ -76,6 +76,21 @@ TEST(BashCompletion, KnowsTheDaemonsJobs) {
   EXPECT_EQ(CompletedByBash({"jobs", "ll"}), Words{});
 }
 
+TEST(BashCompletion, KnowsWhatIsAnnounced) {
+  const DaemonProcess daemon;
+  ASSERT_EQ(RunCommand({"maintenance", "announce", "--new-id", "disks", "--in", "1h"},
+                       daemon.socket_path())
+                .status,
+            0);
+  for (const char* const word : {"start", "complete", "cancel"}) {
+    EXPECT_EQ(CompletedByBash({"maintenance", word, "di"}, daemon.socket_path()), (Words{"disks"}));
+  }
+  EXPECT_EQ(CompletedByBash({"maintenance", "announce", "--id", ""}, daemon.socket_path()),
+            (Words{"disks"}));
+  EXPECT_EQ(CompletedByBash({"events", "--acknowledge", ""}, daemon.socket_path()), Words{})
+      << "no job was told";
+}
+
 TEST(BashCompletion, NeverPutsATenantsNameIntoTheCommandLineThatTheShellWouldExpand) {
   const DaemonProcess daemon;
   const Words hostile = {"$(touch pwned)", "`touch pwned`", "--socket=/tmp/evil", "a b; touch x",

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,7 +15,7 @@
 
 #include "src/ipc/daemon_search.h"
 #include "src/ipc/http_client.h"
-#include "tests/integration/command_line.h"
+#include "tests/integration/operator_commands.h"
 #include "tests/integration/restarting_daemon.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/shared_by_processes.h"
@@ -24,62 +23,6 @@
 
 namespace harmonaize::testing {
 namespace {
-
-using nlohmann::json;
-
-Ended Ask(std::vector<std::string> words) {
-  return RunCommand(std::move(words), getenv("HARMONAIZE_SOCKET"));
-}
-
-/// Runs a command that has to succeed, and returns what it printed.
-std::string Output(std::vector<std::string> words) {
-  const Ended ended = Ask(std::move(words));
-  EXPECT_EQ(ended.status, 0) << ended.error;
-  return ended.output;
-}
-
-json Document(std::vector<std::string> words) {
-  words.push_back("--json");
-  return json::parse(Output(std::move(words)), nullptr, false);
-}
-
-/// Announces maintenance, and returns its id.
-std::string Announce(std::vector<std::string> words) {
-  words.insert(words.begin(), {"maintenance", "announce"});
-  std::string id = Output(std::move(words));
-  if (!id.empty()) id.pop_back();
-  return id;
-}
-
-json Announced(const std::string& id) {
-  const json list = Document({"maintenance", "list"});
-  for (const json& one : list.at("announced")) {
-    if (one.at("id") == id) return one;
-  }
-  return nullptr;
-}
-
-json PromiseOf(const std::string& id) {
-  const json list = Document({"promises"});
-  for (const json& one : list.at("promises")) {
-    if (one.at("id") == id) return one;
-  }
-  return nullptr;
-}
-
-/// Waits until this daemon has told an event of this type, and returns the last of them.
-json LastEvent(const std::string& type) {
-  for (int i = 0; i < 400; ++i) {
-    const std::string events = Output({"events", "--json", "--types", type});
-    if (!events.empty()) {
-      const size_t line = events.rfind('\n', events.size() - 2);
-      return json::parse(events.substr(line == std::string::npos ? 0 : line + 1));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  ADD_FAILURE() << "no event " << type;
-  return nullptr;
-}
 
 /// Returns the status and the text with which the daemon answers at /readyz.
 std::pair<int, std::string> Readiness() {
@@ -90,21 +33,6 @@ std::pair<int, std::string> Readiness() {
   const Result<HttpReply> reply = CallHttp(*socket, {.target = "/readyz"}, 10'000);
   EXPECT_TRUE(reply.ok()) << reply.status().message();
   return reply.ok() ? std::pair(reply->status, reply->body) : std::pair(0, std::string());
-}
-
-/// Has two ranks of a job with a communicator run `body`.
-bool WithRanks(const std::string& job, const std::function<void(ncclComm_t, int)>& body) {
-  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
-    setenv("HARMONAIZE_JOB", job.c_str(), 1);
-    ncclComm_t communicator;
-    if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
-    EXPECT_EQ(CountRanks(communicator), 2);
-    body(communicator, rank);
-    EXPECT_EQ(CountRanks(communicator), 2);
-    EXPECT_NCCL(ncclCommDestroy(communicator));
-    return 0;
-  });
-  return statuses == std::vector<int>{0, 0};
 }
 
 TEST(MaintenanceCommand, KeepsAnAnnouncementOverACrashAndItsFieldsOverAChange) {
@@ -144,8 +72,12 @@ TEST(MaintenanceCommand, SaysWhatIsWrong) {
     ExpectHolds(unknown.error, "nothing is announced under the id 'm8'");
   }
   EXPECT_EQ(Ask({"maintenance", "announce", "--id", "m7", "--in", "1h"}).status, 1);
-  EXPECT_EQ(Ask({"maintenance", "announce", "--new-id", "M 7", "--in", "1h"}).status, 1);
-  EXPECT_EQ(Ask({"maintenance", "announce", "--new-id", "drain-7", "--in", "1h"}).status, 1);
+  for (const std::string bad : {"M 7", "drain-7", "", "m_7"}) {
+    const Ended refused = Ask({"maintenance", "announce", "--new-id", bad, "--in", "1h"});
+    EXPECT_EQ(refused.status, 2) << bad;
+    ExpectHolds(refused.error, "--new-id");
+    EXPECT_EQ(refused.error.find("new_id"), std::string::npos) << "that is the API's field";
+  }
   EXPECT_EQ(Document({"maintenance", "list"}).at("announced"), json::array());
   EXPECT_EQ(Announce({"--new-id", "m7", "--at", "unknown"}), "m7");
   const Ended twice = Ask({"maintenance", "announce", "--new-id", "m7", "--in", "1h"});
@@ -182,6 +114,9 @@ TEST(MaintenanceCommand, TakesATimeWithoutAnOptionAndEchoesTheMoment) {
   Announce({"--id", "m2", "--at", "unknown"});
   EXPECT_EQ(Announced("m2").at("not_before"), nullptr) << "the time was taken back";
   EXPECT_EQ(Ask({"maintenance", "announce", "soon"}).status, 2);
+  const Ended unitless = Ask({"maintenance", "announce", "30"});
+  EXPECT_EQ(unitless.status, 2);
+  ExpectHolds(unitless.error, "30 what? A time has a unit");
 }
 
 TEST(MaintenanceCommand, WhatIsOverdueIsMarkedAndNewJobsDoNotHearOfIt) {

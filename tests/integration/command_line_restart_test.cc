@@ -11,7 +11,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,6 +21,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/run/private_daemon.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/http_socket.h"
 #include "src/ipc/messages.h"
@@ -206,6 +209,47 @@ TEST(ADaemonThatStartsAnew, KeepsItsPorts) {
   over.store(true);
   for (std::thread& stranger : strangers) stranger.join();
   EXPECT_EQ(taken.load(), 0);
+}
+
+/// Returns the number of children of a process, by /proc; those that have ended and that it has not
+/// waited for are among them.
+size_t ChildrenOf(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", process));
+  return static_cast<size_t>(
+      std::distance(std::istream_iterator<int>(file), std::istream_iterator<int>()));
+}
+
+TEST(ADaemonThatStartsAnew, LeavesNoProcessesBehind) {
+  const DaemonProcess daemon;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(RunCommand({"drain", "--wait", "--restart"}, daemon.socket_path()).status, 0);
+  }
+  const auto begun = steady_clock::now();
+  while (ChildrenOf(daemon.pid()) > 0 && steady_clock::now() - begun < kPatience) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(ChildrenOf(daemon.pid()), 0u);
+}
+
+TEST(ADaemonThatStartsAnew, GoesOnAsItWasWhereItsFileCannotBeExecuted) {
+  Result<TemporaryFolder> folder = TemporaryFolder::Make();
+  ASSERT_TRUE(folder.ok()) << folder.status().message();
+  const std::string program = folder->path() + "/harmonaized";
+  ASSERT_EQ(symlink(HARMONAIZED_PROGRAM, program.c_str()), 0);
+  PrivateDaemon::Options options;
+  options.program = program;
+  options.folder = folder->path();
+  options.log_level = "error";
+  sigemptyset(&options.signal_mask);
+  Result<PrivateDaemon> daemon = PrivateDaemon::Start(options);
+  ASSERT_TRUE(daemon.ok()) << daemon.status().message();
+  ASSERT_EQ(unlink(program.c_str()), 0);
+  std::ofstream(program) << "";
+  ASSERT_EQ(chmod(program.c_str(), 0755), 0);
+  const Ended restarted = RunCommand({"drain", "--wait", "--restart"}, daemon->socket_path());
+  EXPECT_EQ(restarted.status, 0) << restarted.error;
+  EXPECT_EQ(RunCommand({"status"}, daemon->socket_path()).status, 0);
+  EXPECT_TRUE(daemon->Stop(kPatience).ok());
 }
 
 TEST(ADaemonWhosePortIsTaken, ServesWithoutItUntilItIsFree) {

@@ -45,6 +45,7 @@ class RestartingDaemon {
     Begin();
   }
   std::string socket() const { return folder_.path() + "/harmonaized.sock"; }
+  std::string state_path() const { return folder_.path() + "/state"; }
   pid_t pid() { return daemon_.process().pid(); }
 
  private:

@@ -82,7 +82,7 @@ void InlineLaunch::ResumeAll(std::span<const Operation> operations, uint32_t don
 
 bool InlineLaunch::Admits(const Operation& operation) {
   InlinePath* const path = operation.communicator->inline_path();
-  if (path == nullptr || !path->Admits(operation)) return false;
+  if (path == nullptr || operation.offload || !path->Admits(operation)) return false;
   // Operations that the stream holds come first. They are worth a short wait: as long as the stream
   // is never idle, everything goes to the daemon.
   if (operation.stream != nullptr && !operation.stream->IdleSoon()) return false;

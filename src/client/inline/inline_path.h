@@ -34,6 +34,8 @@ class InlinePath {
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
+  /// Returns the size of the segment in bytes.
+  uint64_t bytes() const { return layout_.bytes(); }
   size_t last_level_cache_bytes() const { return slot_.last_level_cache_bytes; }
   bool crowded() const { return slot_.crowded != 0; }
 

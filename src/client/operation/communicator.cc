@@ -165,6 +165,10 @@ int Communicator::ranks_together() const {
   return together >= 1 && ranks() % together == 0 ? together : 1;
 }
 
+uint64_t Communicator::mapped_bytes() const {
+  return inline_path_ != nullptr ? inline_path_->bytes() : 0;
+}
+
 Status Communicator::SlotFailure() const {
   if (slot().state.load(std::memory_order_acquire) != static_cast<uint32_t>(MemberState::kFailed)) {
     return Status::Ok();

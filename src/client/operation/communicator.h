@@ -106,6 +106,13 @@ class Communicator {
   /// Returns nullptr where the daemon offers no inline path.
   InlinePath* inline_path() { return inline_path_.get(); }
 
+  /// Where this rank tells the daemon what stock NCCL carries for it. Requires: the rank has not
+  /// left.
+  StockNcclSlot& stock_nccl() const { return slot().stock_nccl; }
+  /// Returns the bytes of shared memory that the library maps for this communicator alone.
+  /// Requires: the communicator is ready.
+  uint64_t mapped_bytes() const;
+
   /// Returns the last failure's text, or "".
   std::string LastError() const;
   void SetLastError(std::string text);

@@ -18,6 +18,8 @@ class Group {
 
   void Start() { ++depth_; }
   bool open() const { return depth_ > 0; }
+  /// Returns whether the next End launches the group.
+  bool outermost() const { return depth_ == 1; }
 
   /// Closes the innermost group; closing the outermost one launches everything. Returns the first
   /// failure of any part, or kInProgress when a non-blocking communicator has work under way.

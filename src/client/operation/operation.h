@@ -21,6 +21,7 @@ struct Operation {
   int root = 0;         ///< Root, or the peer of a send or a receive.
   Communicator* communicator = nullptr;
   HostStream* stream = nullptr;  ///< nullptr: complete before the call (or its group) returns.
+  bool offload = false;          ///< Goes to the daemon even if the ranks could do it themselves.
 };
 
 }  // namespace harmonaize

@@ -80,6 +80,7 @@ Status HostStream::Query() {
   HZ_RETURN_IF_ERROR(session_->lost() ? session_->CheckAlive() : Status::Ok());
   if (!copies_->Reached(last_position_.load(std::memory_order_relaxed))) {
     HZ_RETURN_IF_ERROR(session_->CheckAlive());
+    PassOnNotices();
     return Status(Code::kInProgress, "operations are queued");
   }
   return TakeFailure();

@@ -27,8 +27,8 @@ class HostStream {
   static Status Destroy(HostStream* stream);
 
   /// Returns kInProgress while something is queued; else ok, or the first failure that Query or
-  /// Synchronize has not reported yet. Synchronize passes on notices of the communicators that use
-  /// the stream while it waits.
+  /// Synchronize has not reported yet. While something is queued both pass on notices of the
+  /// communicators that use the stream.
   Status Query();
   Status Synchronize();
   /// Waits for the queued operations and leaves their failures to be reported later. `on_tick`: see
@@ -57,7 +57,7 @@ class HostStream {
   Status AwaitRoom(const std::function<Status()>& on_tick);
 
   /// Adds a communicator that uses the stream: its notices are passed on while a thread waits in
-  /// Synchronize, for as long as the communicator has them.
+  /// Synchronize or asks by Query, for as long as the communicator has them.
   void AddNotices(const std::shared_ptr<Notices>& notices);
 
   uint32_t index() const { return index_; }

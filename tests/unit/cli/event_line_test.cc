@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "tests/support/text_checks.h"
+
 namespace harmonaize {
 namespace {
 
@@ -80,6 +82,28 @@ TEST(AnswerLine, SaysHowToAnswerUntilTheDeadline) {
             "    answer with: harmonaize events --acknowledge "
             "3f9a01c2d4e5f60718293a4b5c6d7e8f.00000000000000aa\n")
       << "there is no time beyond which more could be asked for";
+}
+
+TEST(AnswerLine, IsEmptyWhereTheDaemonSaysThatNothingCanBeAnsweredAnyMore) {
+  Json event = Json::parse(kMaintenance);
+  event["time"] = "2026-11-26T08:00:00.000000Z";
+  EventLineStyle style{.now_seconds = kBeforeNine, .known_until = "2026-11-26T08:00:01.000000Z"};
+  EXPECT_EQ(AnswerLine(event, style), "");
+  style.answerable = {TextAt(event, "id")};
+  EXPECT_NE(AnswerLine(event, style), "");
+  style.answerable = {};
+  event["time"] = "2026-11-26T08:00:02.000000Z";
+  EXPECT_NE(AnswerLine(event, style), "") << "it came after the daemon was asked";
+}
+
+TEST(EventLine, EndsWithTheIdOfWhatWasAnnounced) {
+  Json event = Json::parse(kMaintenance);
+  event["data"]["maintenance"] = "disks";
+  ExpectHolds(EventLine(event, {}), "maintenance in 1 h (disks)\n");
+  event["data"].erase("maintenance");
+  event["data"]["offer"] = "spot\033[1m";
+  ExpectHolds(EventLine(event, {}), "maintenance in 1 h (spot");
+  EXPECT_EQ(EventLine(event, {}).find('\033'), std::string::npos);
 }
 
 TEST(AnswerLine, IsEmptyWhereNothingIsAsked) {

@@ -42,6 +42,23 @@ static_assert(offsetof(ncclConfig_t, nvlinkCentricSched) == 76);
 static_assert(sizeof(ncclSimInfo_t) == 24);
 static_assert(offsetof(ncclSimInfo_t, estimatedTime) == 16);
 
+// Structures of NCCL 2.29 to 2.32.
+static_assert(sizeof(ncclWaitSignalDesc_t) == 16);
+static_assert(offsetof(ncclWaitSignalDesc_t, ctx) == 12);
+static_assert(sizeof(ncclConfigExt_t) == 24);
+static_assert(offsetof(ncclConfigExt_t, val) == 16);
+static_assert(sizeof(ncclCollConfig_t) == 72);
+static_assert(offsetof(ncclCollConfig_t, ext) == 16);
+static_assert(offsetof(ncclCollConfig_t, cgaClusterSize) == 36);
+static_assert(offsetof(ncclCollConfig_t, algSelection) == 40);
+static_assert(offsetof(ncclCollConfig_t, CTAPolicy) == 52);
+static_assert(offsetof(ncclCollConfig_t, userProfilerTag) == 56);
+static_assert(offsetof(ncclCollConfig_t, launchCompletionEvent) == 64);
+static_assert(sizeof(ncclEncryptionConfig_t) == 32);
+static_assert(offsetof(ncclEncryptionConfig_t, mode) == 16);
+static_assert(offsetof(ncclEncryptionConfig_t, psk) == 24);
+static_assert(ncclStatGpuMemTotal == 3 && sizeof(ncclCommMemStat_t) == 4);
+
 static_assert(std::is_same_v<cudaStream_t, struct CUstream_st*>);
 static_assert(std::is_same_v<hzStream_t, cudaStream_t>);
 

@@ -3,9 +3,14 @@
 #include <gtest/gtest.h>
 #include <stddef.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "src/base/log.h"
 
 namespace harmonaize::shim {
 namespace {
@@ -104,14 +109,57 @@ TEST(ShimConfig, ReadsNoFurtherThanAnOlderStructureGoes) {
   EXPECT_EQ(options->name, "");
 }
 
-TEST(ShimConfig, IgnoresWhatANewerStructureHasBeyondOurs) {
-  struct Newer {
-    ncclConfig_t known = NCCL_CONFIG_INITIALIZER;
-    int unknown[4] = {1, 2, 3, 4};
-  } newer;
-  newer.known.size = sizeof newer;
-  newer.known.version = 23000;
-  EXPECT_TRUE(Parse(newer.known).ok());
+/// A structure of a newer NCCL: ours, and behind it so many numbers.
+template <int kNumbers>
+struct NewerConfig {
+  explicit NewerConfig(unsigned version) {
+    known.size = sizeof *this;
+    known.version = version;
+    std::fill(std::begin(newer), std::end(newer), NCCL_CONFIG_UNDEF_INT);
+  }
+  ncclConfig_t known = NCCL_CONFIG_INITIALIZER;
+  int newer[kNumbers];
+};
+
+TEST(ShimConfig, ReadsTheKnownMembersOfNewerStructures) {
+  const auto expect_read = [](ncclConfig_t* config) {
+    config->blocking = 0;
+    config->commName = "newer";
+    const Result<CommunicatorOptions> options = ParseConfig(config, {});
+    ASSERT_TRUE(options.ok()) << options.status().ToString();
+    EXPECT_FALSE(options->blocking);
+    EXPECT_EQ(options->name, "newer");
+  };
+  NewerConfig<4> of_2_30(23007);
+  static_assert(sizeof of_2_30 == 96);
+  expect_read(&of_2_30.known);
+  NewerConfig<10> of_2_32(23203);
+  static_assert(sizeof of_2_32 == 120);
+  expect_read(&of_2_32.known);
+  NewerConfig<200> of_the_future(29999);
+  std::memset(of_the_future.newer, 0x5a, sizeof of_the_future.newer);
+  expect_read(&of_the_future.known);
+}
+
+TEST(ShimConfig, NamesNewerMembersThatHaveNoEffect) {
+  static std::vector<std::string> lines;
+  SetLog(LogLevel::kInfo, kLogAll,
+         [](LogLevel, LogSubsystem, std::string_view line) { lines.emplace_back(line); });
+  NewerConfig<4> config(23007);
+  config.newer[1] = 3;
+  EXPECT_TRUE(Parse(config.known).ok());
+  SetLog(LogLevel::kError, 0, [](LogLevel, LogSubsystem, std::string_view) {});
+  EXPECT_EQ(lines, std::vector<std::string>{"config.numRmaCtx = 3 has no effect here"});
+}
+
+TEST(ShimConfig, TakesNewValuesOfANewerNcclWhereTheyMeanNothing) {
+  ncclConfig_t config = Initial();
+  config.CTAPolicy = 0x80;
+  EXPECT_EQ(Parse(config).code(), Code::kInvalidArgument);
+  config.version = 23203;
+  EXPECT_TRUE(Parse(config).ok());
+  config.blocking = 2;
+  EXPECT_EQ(Parse(config).code(), Code::kInvalidArgument);
 }
 
 }  // namespace

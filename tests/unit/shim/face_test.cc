@@ -12,6 +12,7 @@
 extern "C" ncclResult_t ncclDevCommCreate(ncclComm_t, const void*, void*);
 extern "C" ncclResult_t ncclDevCommDestroy(ncclComm_t, const void*);
 extern "C" ncclResult_t ncclLLA2ACreateRequirement(int, int, void*, void*);
+extern "C" ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t, size_t, int, void**);
 
 namespace {
 
@@ -162,9 +163,111 @@ TEST_F(ShimFace, Memory) {
 
 TEST_F(ShimFace, DeviceSideIsRefused) {
   EXPECT_EQ(ncclDevCommCreate(nullptr, nullptr, nullptr), ncclInvalidUsage);
-  EXPECT_TRUE(LastErrorHas("needs GPUs"));
+  EXPECT_TRUE(
+      LastErrorHas("ncclDevCommCreate: Harmonaize does not have communication from inside GPU "
+                   "kernels, which needs GPUs: call the operations of nccl.h from the host"));
+  void* pointer = nullptr;
+  EXPECT_EQ(ncclGetPeerDevicePointer(nullptr, 0, 0, &pointer), ncclInvalidUsage);
   EXPECT_EQ(ncclDevCommDestroy(nullptr, nullptr), ncclInvalidUsage);
   EXPECT_EQ(ncclLLA2ACreateRequirement(1, 1, nullptr, nullptr), ncclInvalidUsage);
+}
+
+TEST_F(ShimFace, OneSidedOperationsNameTheWayOut) {
+  ncclWaitSignalDesc_t wait = {};
+  EXPECT_EQ(ncclPutSignal(nullptr, 0, ncclInt8, 0, nullptr, 0, 0, 0, 0, nullptr, nullptr),
+            ncclInvalidUsage);
+  EXPECT_EQ(ncclWaitSignal(1, &wait, nullptr, nullptr), ncclInvalidUsage);
+  EXPECT_EQ(ncclSignal(0, 0, 0, 0, nullptr, nullptr), ncclInvalidUsage);
+  EXPECT_TRUE(
+      LastErrorHas("ncclSignal: Harmonaize does not have one-sided operations: send with "
+                   "ncclSend, and receive with ncclRecv, in one group"));
+}
+
+TEST_F(ShimFace, EncryptionIsTheProviders) {
+  ncclEncryptionConfig_t config = NCCL_ENCRYPTION_CONFIG_INITIALIZER;
+  EXPECT_EQ(ncclSetEncryption(&config), ncclSuccess);
+  config.mode = NCCL_ENCRYPTION_MODE_PSK;
+  config.psk = "secret";
+  EXPECT_EQ(ncclSetEncryption(&config), ncclInvalidUsage);
+  EXPECT_TRUE(LastErrorHas("ask the provider"));
+  config.magic = 0;
+  EXPECT_EQ(ncclSetEncryption(&config), ncclInvalidArgument);
+  EXPECT_EQ(ncclSetEncryption(nullptr), ncclInvalidArgument);
+}
+
+TEST_F(ShimFace, AParameterIsReadByNameAndByHandle) {
+  setenv("HARMONAIZE_DAEMON_TIMEOUT", "300", 1);
+  const char* text = nullptr;
+  int length = 0;
+  EXPECT_EQ(ncclParamGetParameter("HARMONAIZE_DAEMON_TIMEOUT", &text, &length), ncclSuccess);
+  EXPECT_STREQ(text, "300");
+  EXPECT_EQ(length, 3);
+  ncclParamHandle_t handle = nullptr;
+  ASSERT_EQ(ncclParamBind(&handle, "HARMONAIZE_DAEMON_TIMEOUT"), ncclSuccess);
+  EXPECT_EQ(ncclParamGetStr(handle, &text), ncclSuccess);
+  EXPECT_STREQ(text, "300");
+  int16_t small = 0;
+  EXPECT_EQ(ncclParamGetI16(handle, &small), ncclSuccess);
+  EXPECT_EQ(small, 300);
+  uint64_t large = 0;
+  EXPECT_EQ(ncclParamGetU64(handle, &large), ncclSuccess);
+  EXPECT_EQ(large, 300u);
+  char bytes[4] = {};
+  EXPECT_EQ(ncclParamGet(handle, bytes, 4, &length), ncclSuccess);
+  EXPECT_STREQ(bytes, "300");
+  EXPECT_EQ(length, 4);
+  unsetenv("HARMONAIZE_DAEMON_TIMEOUT");
+  EXPECT_EQ(ncclParamGetStr(handle, &text), ncclSuccess);
+  EXPECT_STREQ(text, "") << "not set";
+}
+
+TEST_F(ShimFace, AParameterIsNotCutShort) {
+  setenv("HARMONAIZE_DAEMON_TIMEOUT", "300", 1);
+  ncclParamHandle_t handle = nullptr;
+  ASSERT_EQ(ncclParamBind(&handle, "HARMONAIZE_DAEMON_TIMEOUT"), ncclSuccess);
+  int8_t tiny = 7;
+  EXPECT_EQ(ncclParamGetI8(handle, &tiny), ncclInvalidArgument);
+  EXPECT_TRUE(
+      LastErrorHas("HARMONAIZE_DAEMON_TIMEOUT is '300', not a whole number from -128 to "
+                   "127"))
+      << ncclGetLastError(nullptr);
+  EXPECT_EQ(tiny, 7);
+  char bytes[3] = {};
+  int length = 9;
+  EXPECT_EQ(ncclParamGet(handle, bytes, 3, &length), ncclInvalidArgument);
+  EXPECT_EQ(ncclParamGet(handle, bytes, -1, &length), ncclInvalidArgument);
+  EXPECT_EQ(length, 0);
+  EXPECT_EQ(bytes[0], '\0');
+  unsetenv("HARMONAIZE_DAEMON_TIMEOUT");
+}
+
+TEST_F(ShimFace, UnknownParametersAreRefused) {
+  ncclParamHandle_t handle = nullptr;
+  EXPECT_EQ(ncclParamBind(&handle, "NCCL_IB_HCA"), ncclInvalidArgument);
+  EXPECT_TRUE(LastErrorHas("Harmonaize reads no variable NCCL_IB_HCA"));
+  EXPECT_EQ(handle, nullptr);
+  const char* text = "before";
+  int length = 9;
+  EXPECT_EQ(ncclParamGetParameter("NCCL_IB_HCA", &text, &length), ncclInvalidArgument);
+  EXPECT_EQ(text, nullptr);
+  EXPECT_EQ(length, 0);
+  // A handle that nobody made.
+  EXPECT_EQ(ncclParamGetStr(reinterpret_cast<ncclParamHandle_t>(&length), &text),
+            ncclInvalidArgument);
+}
+
+TEST_F(ShimFace, EveryListedParameterCanBeBound) {
+  const char** names = nullptr;
+  int count = 0;
+  ASSERT_EQ(ncclParamGetAllParameterKeys(&names, &count), ncclSuccess);
+  ASSERT_GE(count, 16);
+  for (int i = 0; i < count; ++i) {
+    ncclParamHandle_t handle = nullptr;
+    EXPECT_EQ(ncclParamBind(&handle, names[i]), ncclSuccess) << names[i];
+    if (i == 0) continue;
+    EXPECT_LT(std::string(names[i - 1]), names[i]);
+  }
+  ncclParamDumpAll();
 }
 
 TEST_F(ShimFace, ErrorsBelongToTheirThread) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "include/harmonaize.h"
+#include "src/ipc/inline_segment.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/text_checks.h"
@@ -26,6 +27,7 @@ extern "C" Team ncclTeamLsa(ncclComm_t);
 extern "C" Team ncclTeamRail(ncclComm_t);
 extern "C" int ncclTeamRankToWorld(ncclComm_t, Team, int);
 extern "C" int ncclTeamRankToLsa(ncclComm_t, Team, int);
+extern "C" ncclResult_t ncclCommQueryProperties(ncclComm_t, void*);
 
 namespace {
 std::atomic<int> reduces_seen{0};
@@ -165,6 +167,140 @@ TEST_F(ShimLive, RegistrationsBelongToTheirCommunicator) {
     EXPECT_NCCL(ncclCommWindowDeregister(comm, window));
     // The communicator's end releases what is left.
     EXPECT_NCCL(ncclCommRegister(comm, memory, 8, &handle));
+  });
+}
+
+TEST_F(ShimLive, AWindowKnowsItsAddress) {
+  RunAsThreads(1, [](int, ncclComm_t comm) {
+    alignas(4096) static char memory[8192];
+    ncclWindow_t window = nullptr;
+    ASSERT_NCCL(ncclCommWindowRegister(comm, memory, sizeof memory, &window,
+                                       NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING));
+    void* address = nullptr;
+    EXPECT_NCCL(ncclWinGetUserPtr(comm, window, &address));
+    EXPECT_EQ(address, memory);
+    EXPECT_EQ(ncclWinGetUserPtr(comm, window, nullptr), ncclInvalidArgument);
+    EXPECT_NCCL(ncclCommWindowDeregister(comm, window));
+    EXPECT_EQ(ncclWinGetUserPtr(comm, window, &address), ncclInvalidArgument);
+  });
+}
+
+TEST_F(ShimLive, ASuspendedCommunicatorTakesNothingUntilItIsResumed) {
+  RunAsThreads(2, [](int, ncclComm_t comm) {
+    float value = 1;
+    EXPECT_EQ(ncclCommSuspend(comm, 2), ncclInvalidArgument);
+    EXPECT_NCCL(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+    EXPECT_NCCL(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comm, nullptr),
+              ncclInvalidUsage);
+    EXPECT_TRUE(LastErrorHas(comm, "call ncclCommResume first"));
+    ncclComm_t made = nullptr;
+    EXPECT_EQ(ncclCommSplit(comm, 0, 0, &made, nullptr), ncclInvalidUsage);
+    uint64_t suspended = 0;
+    EXPECT_NCCL(ncclCommMemStats(comm, ncclStatGpuMemSuspended, &suspended));
+    EXPECT_EQ(suspended, 1u);
+    EXPECT_NCCL(ncclCommResume(comm));
+    EXPECT_NCCL(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comm, nullptr));
+    EXPECT_EQ(value, 2);
+    EXPECT_NCCL(ncclCommMemStats(comm, ncclStatGpuMemSuspended, &suspended));
+    EXPECT_EQ(suspended, 0u);
+  });
+}
+
+TEST_F(ShimLive, TheMemoryOfACommunicatorIsThatOfItsInlinePath) {
+  RunAsThreads(2, [](int, ncclComm_t comm) {
+    uint64_t freed = 1;
+    uint64_t stays = 0;
+    uint64_t total = 0;
+    EXPECT_NCCL(ncclCommMemStats(comm, ncclStatGpuMemSuspend, &freed));
+    EXPECT_NCCL(ncclCommMemStats(comm, ncclStatGpuMemPersist, &stays));
+    EXPECT_NCCL(ncclCommMemStats(comm, ncclStatGpuMemTotal, &total));
+    EXPECT_EQ(freed, 0u);
+    EXPECT_EQ(stays, InlineLayout(2).bytes());
+    EXPECT_EQ(total, stays);
+    EXPECT_EQ(ncclCommMemStats(comm, static_cast<ncclCommMemStat_t>(4), &total),
+              ncclInvalidArgument);
+    EXPECT_EQ(ncclCommMemStats(comm, ncclStatGpuMemTotal, nullptr), ncclInvalidArgument);
+  });
+}
+
+TEST_F(ShimLive, EveryOperationTakesOptionsOfItsOwn) {
+  RunAsThreads(2, [](int rank, ncclComm_t comm) {
+    ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+    config.maxCTAs = 4;
+    config.userProfilerTag = 7;
+    float one = static_cast<float>(rank + 1);
+    float send[2] = {one, 10 * one};
+    float receive[2] = {};
+    EXPECT_NCCL(ncclAllReduceConfig(&one, receive, 1, ncclFloat, ncclSum, comm, nullptr, &config));
+    EXPECT_EQ(receive[0], 3);
+    EXPECT_NCCL(ncclBroadcastConfig(&one, receive, 1, ncclFloat, 1, comm, nullptr, &config));
+    EXPECT_EQ(receive[0], 2);
+    EXPECT_NCCL(ncclReduceConfig(&one, receive, 1, ncclFloat, ncclMax, 0, comm, nullptr, nullptr));
+    EXPECT_EQ(receive[0], 2);
+    EXPECT_NCCL(ncclAllGatherConfig(&one, receive, 1, ncclFloat, comm, nullptr, &config));
+    EXPECT_EQ(receive[1], 2);
+    EXPECT_NCCL(
+        ncclReduceScatterConfig(send, receive, 1, ncclFloat, ncclSum, comm, nullptr, &config));
+    EXPECT_EQ(receive[0], rank == 0 ? 3 : 30);
+    EXPECT_NCCL(ncclAlltoAllConfig(send, receive, 1, ncclFloat, comm, nullptr, &config));
+    EXPECT_EQ(receive[1], rank == 0 ? 2 : 20);
+    EXPECT_NCCL(ncclGatherConfig(&one, receive, 1, ncclFloat, 0, comm, nullptr, &config));
+    EXPECT_EQ(receive[1], rank == 0 ? 2 : 20);
+    EXPECT_NCCL(ncclScatterConfig(send, receive, 1, ncclFloat, 1, comm, nullptr, &config));
+    EXPECT_EQ(receive[0], rank == 0 ? 2 : 20);
+  });
+}
+
+TEST_F(ShimLive, OptionsThatCannotBeMetAreRefused) {
+  RunAsThreads(1, [](int, ncclComm_t comm) {
+    float value = 1;
+    const auto reduce = [&](const ncclCollConfig_t& config) {
+      return ncclAllReduceConfig(&value, &value, 1, ncclFloat, ncclSum, comm, nullptr, &config);
+    };
+    ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+    config.algSelection = "ring";
+    EXPECT_EQ(reduce(config), ncclInvalidUsage);
+    EXPECT_TRUE(LastErrorHas(comm, "ncclAllReduceConfig: Harmonaize does not have NCCL's"));
+    config.forceAlgSelection = 0;
+    EXPECT_NCCL(reduce(config));
+    config.launchCompletionEvent = reinterpret_cast<cudaEvent_t>(&value);
+    EXPECT_EQ(reduce(config), ncclInvalidUsage);
+    // An older structure, which ended before both.
+    config.size = offsetof(ncclCollConfig_t, algSelection);
+    EXPECT_NCCL(reduce(config));
+    config.magic = 1;
+    EXPECT_EQ(reduce(config), ncclInvalidArgument);
+  });
+}
+
+/// The answer of ncclCommQueryProperties in NCCL 2.29.2, which was the first to have it.
+struct FirstProperties {
+  size_t size = sizeof(FirstProperties);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 22902;
+  int rank = -1, ranks = -1, device = -1, nvml_device = -1;
+  bool device_side = true, multimem = true;
+  int gin = -1;
+};
+
+TEST_F(ShimLive, PropertiesAreAnsweredAsFarAsTheCallersHeaderGoes) {
+  RunAsThreads(2, [](int rank, ncclComm_t comm) {
+    struct {
+      FirstProperties known;
+      int behind = 77;
+    } answer;
+    ASSERT_NCCL(ncclCommQueryProperties(comm, &answer.known));
+    EXPECT_EQ(answer.known.rank, rank);
+    EXPECT_EQ(answer.known.ranks, 2);
+    EXPECT_FALSE(answer.known.device_side);
+    EXPECT_FALSE(answer.known.multimem);
+    EXPECT_EQ(answer.known.gin, 0);
+    EXPECT_EQ(answer.behind, 77);
+    EXPECT_EQ(answer.known.size, sizeof answer.known);
+    answer.known.magic = 1;
+    EXPECT_EQ(ncclCommQueryProperties(comm, &answer.known), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommQueryProperties(comm, nullptr), ncclInvalidArgument);
   });
 }
 

@@ -21,7 +21,7 @@ set(our_names ${ours})
 list(TRANSFORM our_names REPLACE "^. " "")
 
 set(expected "")
-foreach(list_file nccl-2.28.9.txt harmonaize.txt ${LISTS})
+foreach(list_file nccl-2.28.9.txt nccl-2.30.txt nccl-2.32.txt harmonaize.txt ${LISTS})
   file(STRINGS "${EXPORTS}/${list_file}" names REGEX "^[a-z]")
   list(APPEND expected ${names})
 endforeach()

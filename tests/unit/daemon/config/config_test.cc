@@ -40,6 +40,14 @@ TEST_F(ConfigTest, ReadsWhatIsGiven) {
   EXPECT_EQ(config->socket_mode, 0660);
 }
 
+TEST_F(ConfigTest, WritesWhatHoldsOnEveryHost) {
+  const std::string text = ConfigTemplate(*LoadConfig(""));
+  EXPECT_NE(text.find("count = 0 "), std::string::npos) << text;
+  EXPECT_NE(text.find("region_bytes = 0 "), std::string::npos) << text;
+  const std::string chosen = ConfigTemplate(*Load("[workers]\ncount = 1000\n"));
+  EXPECT_NE(chosen.find("count = 1000 "), std::string::npos) << chosen;
+}
+
 TEST_F(ConfigTest, ReadsTheSharesOfTenants) {
   const Result<Config> config =
       Load("[[share]]\nuser = \"alice\"\nweight = 4\npriority = 2\n[[share]]\nuser = \"1002\"\n");

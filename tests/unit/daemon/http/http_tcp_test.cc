@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -372,6 +375,41 @@ TEST_F(HttpTcpTest, WhatOperatorsChangeIsWrittenDown) {
   EXPECT_EQ(lines[0]["status"], 200);
   EXPECT_EQ(lines[1]["who"], "uid 0");
   EXPECT_EQ(lines[1]["path"], "/v1/e");
+}
+
+// Whoever does not wait for the answer is written down all the same.
+TEST_F(HttpTcpTest, WhatAnOperatorChangesAndDoesNotWaitForIsWrittenDown) {
+  HttpOptions options = OptionsWithTokens();
+  options.audit = std::move(AuditLog::Start(folder_, {})).value();
+  const std::shared_ptr<AuditLog> audit = options.audit;
+  StartPlain(std::move(options));
+  std::mutex mutex;
+  std::vector<std::shared_ptr<HttpExchange>> taken;
+  handler_->Set([&](std::shared_ptr<HttpExchange> exchange) {
+    const std::lock_guard lock(mutex);
+    taken.push_back(std::move(exchange));
+  });
+  const auto count = [&] {
+    const std::lock_guard lock(mutex);
+    return taken.size();
+  };
+  constexpr size_t kRequests = 5;
+  for (size_t i = 1; i <= kRequests; ++i) {
+    {
+      const auto client = Connect(0, HttpScope::kOperator);
+      client->Send(Post("/v1/e", "{}"));
+      while (count() < i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const std::lock_guard lock(mutex);
+    taken[i - 1]->Respond({.status = 201});
+  }
+  audit->Flush();
+  std::ifstream file(Path(kAuditFile));
+  size_t lines = 0;
+  for (std::string line; std::getline(file, line); ++lines) {
+    EXPECT_EQ(nlohmann::json::parse(line)["status"], 201);
+  }
+  EXPECT_EQ(lines, kRequests);
 }
 
 TEST_F(HttpTcpTest, AnOperatorThatMayOnlyReadCannotFillTheAuditLog) {

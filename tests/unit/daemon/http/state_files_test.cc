@@ -243,17 +243,20 @@ TEST_F(StateFilesTest, TheAuditLogHasALineForEachEntry) {
   {
     const auto log = std::move(AuditLog::Start(folder_, {})).value();
     log->Add({1'700'000'000.25, "uid 0", "POST", "/v1/hosts/a/drain", 204});
+    log->Add({1'700'000'000.5, "uid 0", "POST", "/a", 200, {"m1", "started"}});
     log->Add({1'700'000'001, "token \xff\n3f9a", "PUT", "/v1/policy", 403});
   }
   EXPECT_EQ(ModeOf(kAuditFile), 0600u);
   const std::vector<nlohmann::json> lines = LinesOf(Text(kAuditFile));
-  ASSERT_EQ(lines.size(), 2u);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[1]["id"], "m1");
+  EXPECT_EQ(lines[1]["state"], "started");
   EXPECT_EQ(lines[0], nlohmann::json({{"time", "2023-11-14T22:13:20.250Z"},
                                       {"who", "uid 0"},
                                       {"method", "POST"},
                                       {"path", "/v1/hosts/a/drain"},
                                       {"status", 204}}));
-  EXPECT_EQ(lines[1]["who"], "token \uFFFD\n3f9a");
+  EXPECT_EQ(lines[2]["who"], "token \uFFFD\n3f9a");
 }
 
 TEST_F(StateFilesTest, TheAuditLogIsGoneOnWithAndSetAsideWhenItIsLong) {

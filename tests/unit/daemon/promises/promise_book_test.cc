@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <numeric>
 #include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "daemon/host/host_limits.h"
 #include "daemon/job_events/notice_events.h"
@@ -152,8 +155,16 @@ TEST_F(PromiseBookTest, AnEarlierTimeDoesNotTakeAPromiseBack) {
   const double promised = book_->promises()[0].promised_from_seconds;
   book_->Note(Maintenance("m", State::kScheduled, 10));
   EXPECT_EQ(book_->promises()[0].promised_from_seconds, promised);
+  EXPECT_EQ(book_->promises()[0].kept(), false) << "it is to begin before its time";
+  End();
+  Begin();
+  EXPECT_EQ(book_->promises()[0].kept(), false);
   book_->Note(Maintenance("m", State::kScheduled, 2000));
   EXPECT_GT(book_->promises()[0].promised_from_seconds, promised);
+  EXPECT_EQ(book_->promises()[0].kept(), std::nullopt);
+  book_->Note(Maintenance("m", State::kScheduled, 10));
+  book_->Note(Maintenance("m", State::kWithdrawn, 10));
+  EXPECT_EQ(book_->promises()[0].kept(), std::nullopt) << "it was called off";
   EXPECT_EQ(book_->promises().size(), 1u);
 }
 
@@ -251,6 +262,35 @@ TEST_F(PromiseBookTest, GivesUpTheOldestPromiseWithItsJobs) {
   EXPECT_EQ(book_->Find(kAlice, event.id()), nullptr);
 }
 
+TEST_F(PromiseBookTest, WhatIsUnhealthyIsAnsweredAndPromisesNothing) {
+  CloudNotice sick = Maintenance("sick", State::kScheduled, 100);
+  sick.kind = Kind::kUnhealthy;
+  const Event event = TellOfPromise(JobOf(kAlice, 1), sick, {0});
+  sick.state = State::kStarted;
+  const uint64_t number = book_->Note(sick);
+  ASSERT_EQ(book_->ToldOf(number).size(), 1u);
+  EXPECT_EQ(book_->ToldOf(number)[0]->unique, event.unique);
+  EXPECT_TRUE(book_->FindPromise(number)->is_empty());
+  EXPECT_EQ(book_->FindPromise(number)->began_seconds, 0) << "it can be answered still";
+  EXPECT_EQ(book_->FindPromise(number)->kept(), std::nullopt);
+  CloudNotice risk = sick;
+  risk.kind = Kind::kRiskOfReclaim;
+  EXPECT_EQ(book_->Note(risk), 0u);
+}
+
+TEST_F(PromiseBookTest, HealthThatComesAndGoesPushesNoPromiseOut) {
+  const uint64_t promise = book_->Note(Maintenance("m", State::kScheduled, 100));
+  for (size_t i = 0; i < 2 * PromiseBook::kMostPromises; ++i) {
+    CloudNotice sick = Maintenance("sick-" + std::to_string(i), State::kScheduled, 0);
+    sick.kind = Kind::kUnhealthy;
+    book_->Note(sick);
+    sick.state = State::kCompleted;
+    book_->Note(sick);
+  }
+  EXPECT_NE(book_->FindPromise(promise), nullptr);
+  EXPECT_EQ(book_->promises().size(), PromiseBook::kMostPromises);
+}
+
 TEST_F(PromiseBookTest, RemovesRecordsThatItHasNotMade) {
   keeper_->Put({kPromiseRecord, "1", "{}"});
   keeper_->Put({kPromiseRecord, "2", "no json"});
@@ -271,6 +311,7 @@ TEST(PromiseRecords, AreReadAsTheyWereWritten) {
                         .kind = Kind::kReclaim,
                         .announced_seconds = 1.5,
                         .promised_from_seconds = 10,
+                        .announced_for_seconds = 9,
                         .began_seconds = 11,
                         .ended_seconds = 12,
                         .withdrawn = true,
@@ -287,6 +328,12 @@ TEST(PromiseRecords, AreReadAsTheyWereWritten) {
   Record moved = RecordOf(promise);
   moved.key = "0000000000000004";
   EXPECT_EQ(PromiseIn(moved), std::nullopt);
+  // An earlier daemon kept less.
+  nlohmann::json object = nlohmann::json::parse(RecordOf(promise).text);
+  object.erase("announced_for");
+  Promise earlier = promise;
+  earlier.announced_for_seconds = 0;
+  EXPECT_EQ(PromiseIn({kPromiseRecord, RecordOf(promise).key, object.dump()}), earlier);
 }
 
 }  // namespace

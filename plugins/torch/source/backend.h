@@ -1,0 +1,182 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugins/torch/source/communicator.h"
+#include "plugins/torch/source/message_counts.h"
+#include "plugins/torch/source/operation.h"
+#include "plugins/torch/source/reduction.h"
+#include "plugins/torch/source/torch_version.h"
+
+namespace harmonaize_torch {
+
+using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
+using TensorLists = std::vector<Tensors>;
+
+/// Posts all-gathers, from the first tensor of each pair into the second, as one group. Both are
+/// packed.
+ncclResult_t PostAllGathers(const std::vector<std::pair<at::Tensor, at::Tensor>>& pairs,
+                            ncclComm_t communicator, cudaStream_t stream);
+
+/// Where the ranks of a group meet.
+struct GroupPlace {
+  c10::intrusive_ptr<c10d::Store> store;
+  int rank = 0;
+  int size = 1;
+  std::chrono::milliseconds timeout{0};
+  std::string name;  ///< Of the group, for errors and `harmonaize status`.
+};
+
+/// A process group's face to c10d. It checks arguments, and makes a plan of each call; the plan's
+/// Operation does the rest. Tensors are CPU tensors. Calls may come from any thread; those of all
+/// ranks have to come in the same order, as with every backend.
+class Backend : public BackendBase {
+ public:
+  /// Waits until all ranks of the group have come, for `place.timeout` at most.
+  /// Throws: BackendError that names the ranks that have not come, or says why there is no daemon.
+  static c10::intrusive_ptr<Backend> Create(GroupPlace place);
+
+  Backend(GroupPlace place, std::shared_ptr<Communicator> main);
+  ~Backend() override;
+
+  const std::string getBackendName() const override { return "harmonaize"; }
+  uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  void setSequenceNumberForGroup() override {}
+
+  // backend_collectives.cc
+  WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
+  WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
+  WorkPointer allreduce_coalesced(Tensors& tensors,
+                                  const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
+  WorkPointer allgather(TensorLists& outputs, Tensors& inputs,
+                        const c10d::AllgatherOptions& options) override;
+  WorkPointer _allgather_base(at::Tensor& output, at::Tensor& input,
+                              const c10d::AllgatherOptions& options) override;
+  WorkPointer allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                                  const c10d::AllgatherOptions& options) override;
+  WorkPointer gather(TensorLists& outputs, Tensors& inputs,
+                     const c10d::GatherOptions& options) override;
+  WorkPointer scatter(Tensors& outputs, TensorLists& inputs,
+                      const c10d::ScatterOptions& options) override;
+  WorkPointer reduce_scatter(Tensors& outputs, TensorLists& inputs,
+                             const c10d::ReduceScatterOptions& options) override;
+  WorkPointer _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                   const c10d::ReduceScatterOptions& options) override;
+  WorkPointer alltoall_base(at::Tensor& output, at::Tensor& input,
+                            std::vector<int64_t>& output_sizes, std::vector<int64_t>& input_sizes,
+                            const c10d::AllToAllOptions& options) override;
+  WorkPointer alltoall(Tensors& outputs, Tensors& inputs,
+                       const c10d::AllToAllOptions& options) override;
+  WorkPointer barrier(const c10d::BarrierOptions& options) override;
+
+  // Not marked as overriding: older versions of c10d do not have them.
+  WorkPointer allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                              const c10d::AllgatherOptions& options);
+  WorkPointer reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                              const c10d::ReduceScatterOptions& options);
+  WorkPointer gather_single(at::Tensor& output, at::Tensor& input,
+                            const c10d::GatherOptions& options);
+
+  // backend_messages.cc
+  WorkPointer send(Tensors& tensors, int destination, int tag) override;
+  WorkPointer recv(Tensors& tensors, int source, int tag) override;
+  WorkPointer recvAnysource(Tensors& tensors, int tag) override;
+
+  // backend.cc
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+  // Not marked as overriding, as above.
+  c10::intrusive_ptr<BackendOptions> getBackendOptions();
+  /// Ends everything in flight with an error, on this rank at once.
+  void abort();
+  /// Lets go of the communicators, once what is in flight has ended.
+  void shutdown();
+  void setTimeout(std::chrono::milliseconds timeout);
+  bool supportsSplitting() const { return true; }
+  /// Makes the group of these ranks, which call this together. Null at other ranks.
+  c10::intrusive_ptr<BackendBase> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                        const std::vector<int>& ranks,
+                                        const c10::intrusive_ptr<BackendOptions>& options);
+  bool supportsShrinking() const { return true; }
+  /// Makes the group without these ranks, which may be gone. The others call this together. With
+  /// NCCL_SHRINK_ABORT, what is in flight ends with an error first.
+  c10::intrusive_ptr<BackendBase> shrink(const std::vector<int64_t>& excluded, int flags,
+                                         const c10::intrusive_ptr<BackendOptions>& options);
+  bool supportsTensorAlloc(c10::DeviceIndex) { return true; }
+  std::shared_ptr<c10::Allocator> getMemAllocator();
+  at::Tensor allocateTensor(long size, at::TensorOptions options);
+
+ private:
+  using Milliseconds = std::chrono::milliseconds;
+
+  /// Checks that the tensors are what the library can carry, or throws.
+  void CheckCarried(const char* call, const Tensors& tensors) const;
+  /// Throws in a child that was forked after the group was made: its threads are the parent's.
+  void CheckProcess() const;
+  void CheckRoot(const char* call, int64_t root) const;
+
+  /// Begins a collective with the plan. `call` is c10d's name of it; `like` a tensor that describes
+  /// it.
+  WorkPointer Collective(OperationPlan plan, const char* call, const Tensors& like,
+                         Milliseconds timeout);
+  WorkPointer Exchange(OperationPlan plan, const char* call, const Tensors& like,
+                       Milliseconds timeout);
+  WorkPointer ReduceScatterBlocks(const Tensors& outputs, const Tensors& blocks, OperationPlan plan,
+                                  const c10d::ReduceScatterOptions& options);
+  // backend_messages.cc
+  /// Where messages with a rank go: the communicator, and the rank's number there.
+  struct Route {
+    std::shared_ptr<Communicator> communicator;
+    int peer;
+  };
+  Route RouteTo(int peer, int tag);
+  void CheckPeer(const char* call, int peer, int tag) const;
+  static std::function<ncclResult_t(ncclComm_t, cudaStream_t)> PostReceive(const at::Tensor& memory,
+                                                                           int peer);
+  /// Announces a message that waits, if its receiver takes messages from anybody. `number` counts
+  /// the messages to that rank with that tag.
+  void AnnounceWhileWaiting(const c10::intrusive_ptr<Operation>& operation, int destination,
+                            int tag, uint64_t number);
+  /// Receives the next message that a rank has announced, by `operation`. Returns whether there was
+  /// one, or nothing is to be received any more.
+  bool ReceiveAnnounced(const c10::intrusive_ptr<Operation>& operation, const at::Tensor& memory,
+                        int tag);
+
+  // backend_sparse.cc
+  WorkPointer AllReduceSparse(const at::Tensor& tensor, const c10d::AllreduceOptions& options);
+  /// Returns how many values each rank's sparse tensor has.
+  std::vector<int64_t> ValuesOfRanks(const at::Tensor& sparse, Milliseconds timeout);
+
+  std::string Describe(const char* call, const Tensors& like) const;
+  Milliseconds TimeoutOr(Milliseconds given) const;
+
+  /// Returns the communicator that `key` names, which its ranks form when they first need it.
+  /// `maker` says whether this rank publishes the id.
+  std::shared_ptr<Communicator> Further(const std::string& key, int rank, int size, bool maker);
+
+  const GroupPlace place_;
+  const std::shared_ptr<Communicator> main_;
+  const int process_;
+  std::atomic<std::chrono::milliseconds> timeout_;
+  std::atomic<uint64_t> sequence_{0};
+  std::atomic<uint64_t> monitored_barriers_{0};
+  std::atomic<uint64_t> shrinks_{0};
+  MessageCounts sent_;
+  MessageCounts received_;
+  std::atomic<bool> takes_any_{false};  // It has said so in the store.
+
+  std::mutex further_mutex_;  // guards the one below
+  std::map<std::string, std::shared_ptr<Communicator>> further_;
+};
+
+}  // namespace harmonaize_torch

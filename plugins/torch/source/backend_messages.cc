@@ -1,0 +1,167 @@
+// Messages between two ranks.
+//
+// The library matches messages of two ranks by their order alone, so each tag but 0 has a
+// communicator of the two. It has no message from just anybody: for that, a rank that takes such
+// messages says so in the store, ranks whose messages wait for long announce them there, and it
+// receives what is announced.
+
+#include <algorithm>
+#include <utility>
+
+#include "plugins/torch/source/backend.h"
+#include "plugins/torch/source/progress.h"
+#include "plugins/torch/source/staging.h"
+
+namespace harmonaize_torch {
+namespace {
+
+const at::Tensor& OnlyTensor(const char* call, const Tensors& tensors) {
+  TORCH_CHECK_VALUE(tensors.size() == 1, call, ": requires a single tensor");
+  return tensors[0];
+}
+
+/// The key under which a rank says that it takes messages from anybody.
+std::string TakesAnyKey(int rank) {
+  return "harmonaize/any/" + std::to_string(rank);
+}
+
+std::string AnnouncementKey(int source, int destination, int tag, uint64_t number) {
+  return "harmonaize/message/" + std::to_string(source) + "-" + std::to_string(destination) + "/" +
+         std::to_string(tag) + "/" + std::to_string(number);
+}
+
+OperationPlan PlanOfReceive(const ResultPlace& place, const Tensors& tensors) {
+  OperationPlan plan;
+  plan.type = c10d::OpType::RECV;
+  plan.title = "harmonaize:recv";
+  plan.inputs = tensors;
+  plan.outputs = {tensors};
+  plan.finish = [place] { place.Deliver(); };
+  return plan;
+}
+
+size_t CountOf(const at::Tensor& tensor) {
+  return static_cast<size_t>(tensor.numel()) * TypeToCarry(tensor.scalar_type()).count_factor;
+}
+
+}  // namespace
+
+void Backend::CheckPeer(const char* call, int peer, int tag) const {
+  TORCH_CHECK_VALUE(peer >= 0 && peer < size_, call, ": invalid rank ", peer, " in a group of ",
+                    size_);
+  TORCH_CHECK_VALUE(tag >= 0, "Tag must be nonnegative");
+}
+
+Backend::Route Backend::RouteTo(int peer, int tag) {
+  if (tag == 0) return {main_, peer};
+  const int lower = std::min(rank_, peer);
+  const std::string key = "pair/" + std::to_string(lower) + "-" +
+                          std::to_string(std::max(rank_, peer)) + "/tag" + std::to_string(tag);
+  const bool first = rank_ == lower;
+  return {Further(key, first ? 0 : 1, 2, first), first ? 1 : 0};
+}
+
+WorkPointer Backend::send(Tensors& tensors, int destination, int tag) {
+  CheckPeer("send", destination, tag);
+  CheckCarried("send", {OnlyTensor("send", tensors)});
+  const at::Tensor packed = Packed(tensors[0]);
+  const Route route = RouteTo(destination, tag);
+  OperationPlan plan;
+  plan.type = c10d::OpType::SEND;
+  plan.title = "harmonaize:send";
+  plan.inputs = tensors;
+  plan.description = Describe("send", tensors) + " to rank " + std::to_string(destination);
+  plan.timeout = timeout_.load();
+  plan.post = [packed, peer = route.peer](ncclComm_t communicator, cudaStream_t stream) {
+    return Library::Get().ncclSend(packed.data_ptr(), CountOf(packed),
+                                   TypeToCarry(packed.scalar_type()).type, peer, communicator,
+                                   stream);
+  };
+  const uint64_t number = sent_.Take(destination, tag);
+  const auto operation = Operation::Start(rank_, std::move(plan), route.communicator);
+  if (!operation->isCompleted()) AnnounceWhileWaiting(operation, destination, tag, number);
+  return operation;
+}
+
+// Most messages are taken at once, and then the store hears nothing of them.
+void Backend::AnnounceWhileWaiting(const c10::intrusive_ptr<Operation>& operation, int destination,
+                                   int tag, uint64_t number) {
+  // Bounds how often the store is asked whether the other rank takes messages from anybody.
+  constexpr std::chrono::milliseconds kFirst{10};
+  constexpr std::chrono::milliseconds kLongest{200};
+  operation->WhileWaiting(kFirst, kLongest,
+                          [store = place_.store, takes_any = TakesAnyKey(destination),
+                           announcement = AnnouncementKey(rank_, destination, tag, number)] {
+                            Progress::Get().errands().Add([store, takes_any, announcement] {
+                              if (store->check({takes_any}))
+                                store->set(announcement, std::vector<uint8_t>{1});
+                              return true;
+                            });
+                          });
+}
+
+WorkPointer Backend::recv(Tensors& tensors, int source, int tag) {
+  CheckPeer("recv", source, tag);
+  CheckCarried("recv", {OnlyTensor("recv", tensors)});
+  const ResultPlace place(tensors[0], /*filled=*/false);
+  OperationPlan plan = PlanOfReceive(place, tensors);
+  plan.description = Describe("recv", tensors) + " from rank " + std::to_string(source);
+  plan.timeout = timeout_.load();
+  plan.source_rank = source;
+  const Route route = RouteTo(source, tag);
+  plan.post = PostReceive(place.memory(), route.peer);
+  received_.Take(source, tag);
+  return Operation::Start(rank_, std::move(plan), route.communicator);
+}
+
+std::function<ncclResult_t(ncclComm_t, cudaStream_t)> Backend::PostReceive(const at::Tensor& memory,
+                                                                           int peer) {
+  return [memory, peer](ncclComm_t communicator, cudaStream_t stream) {
+    return Library::Get().ncclRecv(memory.data_ptr(), CountOf(memory),
+                                   TypeToCarry(memory.scalar_type()).type, peer, communicator,
+                                   stream);
+  };
+}
+
+WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
+  CheckPeer("recv", 0, tag);
+  CheckCarried("recv", {OnlyTensor("recv", tensors)});
+  const ResultPlace place(tensors[0], /*filled=*/false);
+  OperationPlan plan = PlanOfReceive(place, tensors);
+  plan.type = c10d::OpType::RECVANYSOURCE;
+  plan.title = "harmonaize:recvAnySource";
+  plan.description = Describe("recv", tensors) + " from any rank";
+  plan.timeout = timeout_.load();
+  if (!takes_any_.exchange(true)) {
+    place_.store->set(TakesAnyKey(rank_), std::vector<uint8_t>{1});
+  }
+  const auto operation = c10::make_intrusive<Operation>(rank_, std::move(plan), main_);
+  Progress::Get().Watch(operation);
+  const auto self = c10::intrusive_ptr<Backend>::reclaim_copy(this);
+  Progress::Get().errands().Add([self, operation, memory = place.memory(), tag] {
+    return self->ReceiveAnnounced(operation, memory, tag);
+  });
+  return operation;
+}
+
+bool Backend::ReceiveAnnounced(const c10::intrusive_ptr<Operation>& operation,
+                               const at::Tensor& memory, int tag) {
+  const std::string failure = main_->failure();
+  if (!failure.empty()) {
+    operation->Refuse(failure);
+    operation->EndUnlaunched();
+    return true;
+  }
+  for (int source = 0; source < size_; ++source) {
+    const uint64_t number = received_.Next(source, tag);
+    if (source == rank_ || !place_.store->check({AnnouncementKey(source, rank_, tag, number)}))
+      continue;
+    received_.Take(source, tag);
+    const Route route = RouteTo(source, tag);
+    operation->Choose(source, PostReceive(memory, route.peer), route.communicator);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace harmonaize_torch
