@@ -32,20 +32,20 @@ The tables show the prediction and the choice by size, for buffers from ncclMemA
 and for any others (heap). --json has more sizes. A time measured by a benchmark is the better one
 where they differ; [inline] in the daemon's configuration then overrides the choice.
 
-With COMM, the number or name of a communicator in 'harmonaize status', it tells how the collectives
-of that one are carried out between its hosts: for each collective and size met so far the plan that
-was chosen, the time that was predicted, how near that is to the least that the network's narrowest
-cut allows (the bound), and what was measured since; at the daemon where the communicator was formed
-also what the plan was chosen from. Plans change while a job goes on; with --history that daemon
-tells which did, from which operation on, and for what reason. Operators are also told the way that
-plans take through the fabric, and the links that were the reason.
+With COMM, the id or name of a communicator in 'harmonaize status' or 'harmonaize jobs', it tells
+how the collectives of that one are carried out between its hosts: for each collective and size met
+so far the plan that was chosen, the time that was predicted, how near that is to the least that the
+network's narrowest cut allows (the bound), and what was measured since; at the daemon where the
+communicator was formed also what the plan was chosen from. Plans change while a job goes on; with
+--history that daemon tells which did, from which operation on, and for what reason. Operators are
+also told the way that plans take through the fabric, and the links that were the reason.
 
 Exit status: 0 when a daemon answered; 1 when none did, or it refused; 2 for wrong options.
 
 Examples:
   harmonaize explain
-  harmonaize explain 3
-  harmonaize explain 3 --history
+  harmonaize explain 0c48bbc4
+  harmonaize explain 0c48bbc4 --history
   harmonaize explain --ranks 8 --collective all_reduce
   harmonaize explain --json | jq '.collectives[] | {name, limit: .heap.limit_bytes}')";
 
@@ -83,7 +83,7 @@ void AddExplainCommand(CLI::App& app, CommandLine& command_line) {
   auto options = std::make_shared<ExplainOptions>();
   explain->footer(kExplainFooter);
   CLI::Option* const communicator =
-      explain->add_option("COMM", options->communicator, "A communicator's number or name")
+      explain->add_option("COMM", options->communicator, "A communicator's id, name or number")
           ->type_name("");
   explain->add_option("--collective", options->collective, "Only this one, such as AllReduce")
       ->transform(CLI::Validator(CheckCollective, ""))

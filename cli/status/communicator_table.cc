@@ -51,7 +51,8 @@ std::string PlanText(const Json& plan) {
 
 void PrintHead(const Json& document, std::string* text) {
   const std::string name = TextAt(document, "name");
-  *text += fmt::format("communicator {}{}: {} ranks", TextAt(document, "communicator"),
+  *text += fmt::format("communicator {}{}: {} ranks",
+                       TextAt(document, At(document, "id").is_string() ? "id" : "communicator"),
                        name.empty() || name == kMissing ? "" : " '" + name + "'",
                        TextAt(document, "ranks"));
   const Json& hosts = ListAt(document, "hosts");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/json_view.h"
+#include "cli/status/communicator_label.h"
 #include "cli/status/stock_nccl_note.h"
 #include "cli/status/waiting_notes.h"
 #include "cli/text_table.h"
@@ -37,21 +38,21 @@ Result<std::string> StatusTable(std::string_view document) {
 
   TextTable tenants(
       {"tenant", "sessions", "regions", "shared", "communicators", "operations", "bytes"}, 1);
-  TextTable communicators({"communicator", "tenant", "state", "ranks", "hosts", "operations",
+  TextTable communicators({"communicator", "job", "tenant", "state", "ranks", "hosts", "operations",
                            "bytes", "inline operations", "inline bytes"},
-                          3);
+                          4);
   for (const Json& tenant : ListAt(json, "tenants")) {
     const Json& own = ListAt(tenant, "communicators");
     tenants.Add({TenantName(tenant), TextAt(tenant, "sessions"), TextAt(tenant, "regions"),
                  BytesAt(tenant, "region_bytes"), std::to_string(own.size()),
                  TextAt(tenant, "operations"), BytesAt(tenant, "bytes")});
     for (const Json& communicator : own) {
-      communicators.Add({TextAt(communicator, "id"), TenantName(tenant),
-                         TextAt(communicator, "state"), TextAt(communicator, "ranks"),
-                         At(communicator, "hosts").is_null() ? "1" : TextAt(communicator, "hosts"),
-                         TextAt(communicator, "operations"), BytesAt(communicator, "bytes"),
-                         TextAt(communicator, "inline_operations"),
-                         BytesAt(communicator, "inline_bytes")});
+      communicators.Add(
+          {CommunicatorIdOf(communicator), JobLabelOf(communicator), TenantName(tenant),
+           TextAt(communicator, "state"), TextAt(communicator, "ranks"),
+           At(communicator, "hosts").is_null() ? "1" : TextAt(communicator, "hosts"),
+           TextAt(communicator, "operations"), BytesAt(communicator, "bytes"),
+           TextAt(communicator, "inline_operations"), BytesAt(communicator, "inline_bytes")});
       for (std::string& note : StockNcclNote(communicator)) {
         communicators.AddNote(std::move(note));
       }

@@ -9,6 +9,7 @@
 
 #include "cli/human_units.h"
 #include "cli/json_view.h"
+#include "cli/status/communicator_label.h"
 #include "cli/status/controller_table.h"
 #include "cli/text_table.h"
 #include "cli/top/growth.h"
@@ -120,9 +121,9 @@ void PrintTenants(const Json& before, const Json& after, double seconds, size_t 
 
 void PrintCommunicators(const Json& before, const Json& after, double seconds, size_t rows,
                         std::string* text) {
-  TextTable table({"communicator", "tenant", "most go by", "congestion", "ranks", "hosts",
+  TextTable table({"communicator", "job", "tenant", "most go by", "congestion", "ranks", "hosts",
                    "operations/s", "bytes", "inline/s", "inline", "waiting", "plans changed"},
-                  4);
+                  5);
   BusiestFirst communicators;
   std::map<std::string, Json> earlier = CommunicatorsOf(before);
   for (const Json& tenant : ListAt(after, "tenants")) {
@@ -132,9 +133,9 @@ void PrintCommunicators(const Json& before, const Json& after, double seconds, s
       const std::string congestion = TextAt(one, "congestion");
       communicators.Add(
           Growth(was, one, "bytes") + Growth(was, one, "inline_bytes"),
-          {TextAt(one, "id"), ShortTenantName(tenant), state == "ready" ? MainPlan(one) : state,
-           congestion == kMissing ? "" : congestion, TextAt(one, "ranks"),
-           At(one, "hosts").is_null() ? "1" : TextAt(one, "hosts"),
+          {CommunicatorIdOf(one), JobLabelOf(one), ShortTenantName(tenant),
+           state == "ready" ? MainPlan(one) : state, congestion == kMissing ? "" : congestion,
+           TextAt(one, "ranks"), At(one, "hosts").is_null() ? "1" : TextAt(one, "hosts"),
            PerSecond(Growth(was, one, "operations"), seconds), RateOf(was, one, "bytes", seconds),
            PerSecond(Growth(was, one, "inline_operations"), seconds),
            RateOf(was, one, "inline_bytes", seconds), WaitingCount(one),

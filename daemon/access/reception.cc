@@ -185,7 +185,8 @@ Status Reception::WatchGuest(const std::shared_ptr<Connection>& connection) {
   if (connection->process_fd() < 0) return Status::Ok();
   // A process may end while a forked child still holds its socket open.
   return loop_->Watch(connection->process_fd(), [this, connection] {
-    Drop(connection, fmt::format("(process {}) died", connection->peer().process));
+    Drop(connection, fmt::format("(process {}) died", connection->peer().process),
+         SessionEnd::kHungUp);
   });
 }
 
@@ -223,7 +224,8 @@ void Reception::Read(Guest& guest) {
   const std::shared_ptr<Connection> connection = guest.connection;
   const auto drop = [&] {
     Drop(connection,
-         fmt::format("(process {}) died or closed its connection", connection->peer().process));
+         fmt::format("(process {}) died or closed its connection", connection->peer().process),
+         SessionEnd::kHungUp);
   };
   // The connection is not being read, so it is ready only because it has hung up.
   if (guest.answering) return drop();
@@ -252,7 +254,8 @@ void Reception::Read(Guest& guest) {
                                : "was not let in");
 }
 
-void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::string& why) {
+void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::string& why,
+                     SessionEnd end) {
   const auto found = guests_.find(connection->fd());
   if (found == guests_.end() || found->second.connection != connection) return;
   const uint32_t session = found->second.session;
@@ -261,11 +264,11 @@ void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::s
   // The step that may throw comes first: an ended connection is ready again while it is watched.
   unread_.reserve(unread_.size() + 1);
   if (session != 0) {
-    gate_->Post([self = shared_from_this(), connection, session, why](EngineRooms& rooms) {
+    gate_->Post([self = shared_from_this(), connection, session, why, end](EngineRooms& rooms) {
       const uint64_t begun_ns = MonotonicNanoseconds();
       SessionKeeper& sessions = rooms.session_keeper();
       if (sessions.FindSessionOf(*connection, session) != nullptr) {
-        sessions.LoseSession(session, why);
+        sessions.LoseSession(session, why, end);
       }
       const auto took_ns = static_cast<int64_t>(MonotonicNanoseconds() - begun_ns);
       self->allowance_.SpendElsewhere(took_ns);

@@ -19,6 +19,7 @@
 #include "daemon/runtime/event_loop.h"
 #include "daemon/tenant/connection.h"
 #include "daemon/tenant/region.h"
+#include "daemon/tenant/session_keeper.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -95,7 +96,8 @@ class Reception : public std::enable_shared_from_this<Reception> {
   void HaveAnswered(Question& question, EngineRooms& rooms) noexcept;
   void OnAsked();
   void OnAnswered(const std::shared_ptr<Connection>& connection);
-  void Drop(const std::shared_ptr<Connection>& connection, const std::string& why);
+  void Drop(const std::shared_ptr<Connection>& connection, const std::string& why,
+            SessionEnd end = SessionEnd::kCutOff);
 
   std::shared_ptr<Connection> Share(std::unique_ptr<Connection> connection);
   std::shared_ptr<RegionMemory> Share(std::unique_ptr<RegionMemory> memory);

@@ -309,7 +309,7 @@ void Communicator::Launch(MatchedOperation* operation) {
   Status status = operation->verdict.ok() ? CheckAgreement(*operation) : operation->verdict;
   if (!status.ok()) {
     if (other_hosts_ != nullptr) other_hosts_->NoteEnd(*operation, status);
-    TellMismatch(*operation);
+    TellMismatch(*operation, status);
     FailMatched(operation, status);
     return;
   }
@@ -343,9 +343,12 @@ Mismatch Communicator::MismatchOf(const MatchedOperation& operation) {
 }
 
 // The home of a communicator of several hosts tells of its mismatches.
-void Communicator::TellMismatch(const MatchedOperation& operation) {
+void Communicator::TellMismatch(const MatchedOperation& operation, const Status& error) {
   const Mismatch mismatch = MismatchOf(operation);
-  if (other_hosts_ != nullptr || AllAgree(mismatch.asked)) return;
+  if (AllAgree(mismatch.asked)) return;
+  const bool pair = IsPointToPoint(operation.parts.front()->descriptor.collective);
+  NoteDisagreement(pair ? 0 : operation.sequence, error);
+  if (other_hosts_ != nullptr) return;
   observers().Tell(&CommunicatorObserver::OnMismatch, *this, mismatch);
 }
 

@@ -79,6 +79,12 @@ class Communicator final : private LocalOwner {
   bool has_ranks_here() const { return local_ranks_ > 0; }
   State state() const { return state_; }
   const Status& failure() const { return failure_; }
+  /// Notes that ranks have disagreed about the collective of this number, or about a send and its
+  /// receive. Unless it begins another collective after that, later failures tell of this first.
+  void NoteDisagreement(uint64_t sequence, const Status& error);
+  /// Returns what has gone wrong first: why it broke or was revoked, or what ranks disagreed about;
+  /// Ok if nothing has, or ranks have got over a disagreement.
+  Status FirstFailure() const;
   /// The rank's member; nullptr once it has left, and for ranks of other hosts.
   Member* member(int rank) const { return members_[static_cast<size_t>(rank)]; }
   /// nullptr for a communicator of one host.
@@ -222,7 +228,9 @@ class Communicator final : private LocalOwner {
   void LaunchLater();
   void Launch(MatchedOperation* operation);
   static Mismatch MismatchOf(const MatchedOperation& operation);
-  void TellMismatch(const MatchedOperation& operation);
+  void TellMismatch(const MatchedOperation& operation, const Status& error);
+  bool IsOverDisagreement() const { return window_.start() > disagreed_at_; }
+  Status FailureWith(const Status& why) const;
   void WarnOfTypes(const MatchedOperation& operation);
   void Decide(PostedOperation* part, const Status& outcome);
   void FailEverything(const Status& why);
@@ -246,6 +254,8 @@ class Communicator final : private LocalOwner {
   size_t local_ranks_ = 0;
   State state_ = State::kReady;
   Status failure_;
+  Status disagreement_;        ///< The last operation about which ranks have disagreed.
+  uint64_t disagreed_at_ = 0;  ///< collectives_begun() with that operation.
 
   CollectiveWindow window_;
   PairMatcher pairs_;

@@ -16,8 +16,9 @@ void CommunicatorCounts::OnLate(const Communicator&, const std::string&) {
   ++counts_.late;
 }
 
-void CommunicatorCounts::OnRankLost(const Communicator&, int, const std::string&) {
-  ++counts_.ranks_lost;
+// Ranks that follow the first one are no trouble of their own.
+void CommunicatorCounts::OnRankLost(const Communicator&, int, const RankLoss& loss) {
+  if (loss.failed_before.ok()) ++counts_.ranks_lost;
 }
 
 void CommunicatorCounts::OnMismatch(const Communicator&, const Mismatch&) {

@@ -15,7 +15,7 @@ class CommunicatorCounts final : public CommunicatorObserver {
     uint64_t ended = 0;
     uint64_t broken = 0;      ///< Broken or revoked; one that is both counts twice.
     uint64_t late = 0;        ///< Reports that ranks keep others waiting.
-    uint64_t ranks_lost = 0;  ///< Ranks of this host that were lost with their processes.
+    uint64_t ranks_lost = 0;  ///< Ranks that were lost while nothing else had failed.
     uint64_t mismatches = 0;  ///< Operations about which ranks disagreed, at their homes.
     // Of communicators whose home is here.
     uint64_t plan_changes = 0;
@@ -26,7 +26,7 @@ class CommunicatorCounts final : public CommunicatorObserver {
 
   void OnFormed(const Communicator& communicator, int hosts) override;
   void OnLate(const Communicator& communicator, const std::string& notice) override;
-  void OnRankLost(const Communicator& communicator, int rank, const std::string& why) override;
+  void OnRankLost(const Communicator& communicator, int rank, const RankLoss& loss) override;
   void OnMismatch(const Communicator& communicator, const Mismatch& mismatch) override;
   void OnBroken(const Communicator& communicator, const Status& why) override;
   void OnEnded(const Communicator& communicator) override;

@@ -78,7 +78,7 @@ void Communicator::Leave(int rank) {
   const uint64_t after = members_[place] == nullptr ? 0 : members_[place]->next_sequence;
   left_after_[place] = after;
   if (state_ == State::kReady) {
-    const Status why = RemoteError("{} has left the communicator", DescribeRank(rank));
+    const Status why = FailureWith(RemoteError("{} has left the communicator", DescribeRank(rank)));
     FailWindowFrom(after, why);
     Doom({}, pairs_.TakeWith(rank), why);
     if (other_hosts_ != nullptr) other_hosts_->FailFrom(rank, after, why);
@@ -95,17 +95,36 @@ uint64_t Communicator::first_left() const {
   return *std::min_element(left_after_.begin(), left_after_.end());
 }
 
+void Communicator::NoteDisagreement(uint64_t sequence, const Status& error) {
+  disagreement_ = error;
+  disagreed_at_ = std::max(window_.start(), sequence + 1);
+}
+
+Status Communicator::FirstFailure() const {
+  if (state_ != State::kReady) return failure_;
+  return IsOverDisagreement() ? Status::Ok() : disagreement_;
+}
+
+// A rank that disagreed often ends at once. The others shall read why, and not only that it has
+// gone. Another host may have put the two together already.
+Status Communicator::FailureWith(const Status& why) const {
+  if (disagreement_.ok() || IsOverDisagreement()) return why;
+  if (why.message().starts_with(disagreement_.message())) return why;
+  return {disagreement_.code(), fmt::format("{}; then {}", disagreement_.message(), why.message())};
+}
+
 void Communicator::Break(const Status& why) {
   if (state_ == State::kBroken) return;
+  const Status failure = FailureWith(why);
   state_ = State::kBroken;
-  failure_ = why;
+  failure_ = failure;
   // The ranks are told first, so that a rank whose operation fails finds its communicator failed.
   for (Member* rank : members_) {
-    if (rank != nullptr) rank->Fail(why);
+    if (rank != nullptr) rank->Fail(failure);
   }
-  if (other_hosts_ != nullptr) other_hosts_->TellEnd(false, why);
-  FailEverything(why);
-  observers().Tell(&CommunicatorObserver::OnBroken, *this, why);
+  if (other_hosts_ != nullptr) other_hosts_->TellEnd(false, failure);
+  FailEverything(failure);
+  observers().Tell(&CommunicatorObserver::OnBroken, *this, failure);
 }
 
 void Communicator::Revoke(const Status& why) {

@@ -21,6 +21,22 @@ struct PlanTransition {
   const std::string& why;      ///< The reason for the change.
 };
 
+/// How a rank's process has ended, as far as the daemon knows.
+enum class RankEnd {
+  kUnknown,  ///< The daemon has cut it off, or nothing is known.
+  kKilled,   ///< It has gone without a word: it was killed, has crashed, or has called _exit.
+  kExited,   ///< It has said that it ends of itself.
+  kAborted,  ///< The rank had aborted its communicator before.
+};
+
+/// The loss of a rank.
+struct RankLoss {
+  RankEnd end = RankEnd::kUnknown;
+  std::string why = {};  ///< Completes "rank 3 ...", as "died".
+  /// What had gone wrong with the communicator before: then the rank is not the cause. Ok: nothing.
+  Status failed_before = {};
+};
+
 /// Hears what becomes of communicators on this host. Thread: engine.
 class CommunicatorObserver {
  public:
@@ -30,8 +46,8 @@ class CommunicatorObserver {
   virtual void OnLate(const Communicator&, const std::string& /*notice*/) {}
   /// A collective that OnLate was about begins after all.
   virtual void OnRecovered(const Communicator&) {}
-  /// A rank of this host is lost with its process: `why` says how, as "died".
-  virtual void OnRankLost(const Communicator&, int /*rank*/, const std::string& /*why*/) {}
+  /// A rank of this host is lost with its process.
+  virtual void OnRankLost(const Communicator&, int /*rank*/, const RankLoss&) {}
   /// Ranks disagree about an operation, which fails. Called at the home.
   virtual void OnMismatch(const Communicator&, const Mismatch&) {}
   /// A communicator was broken or revoked, and carries out nothing any more. Called from within

@@ -260,8 +260,9 @@ std::string Diagnosis::Explain(const Communicator& communicator, const Operation
 // ---------------------------------------------------------------------------------------------
 // What becomes of communicators
 
-void Diagnosis::OnRankLost(const Communicator& communicator, int rank, const std::string& why) {
+void Diagnosis::OnRankLost(const Communicator& communicator, int rank, const RankLoss& loss) {
   if (communicator.ranks() == 1) return;  // it keeps nobody waiting
+  if (!loss.failed_before.ok()) return;   // it is not the cause
   const uint64_t now_ns = MonotonicNanoseconds();
   const Verdict* const before = judge_.Of(communicator.id());
   Verdict verdict{.communicator = communicator.id(), .label = communicator.label()};
@@ -276,7 +277,7 @@ void Diagnosis::OnRankLost(const Communicator& communicator, int rank, const std
   verdict.asked = fmt::format(
       "rank {} of communicator '{}' {}: start the job again, or go on "
       "without it by ncclCommShrink",
-      rank, communicator.label(), why);
+      rank, communicator.label(), loss.why);
   verdict.text = verdict.asked;
   Tell(judge_.Set(std::move(verdict), now_ns), nullptr);
 }

@@ -74,7 +74,7 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
                       const std::vector<int>& ranks) const override;
 
   // CommunicatorObserver.
-  void OnRankLost(const Communicator& communicator, int rank, const std::string& why) override;
+  void OnRankLost(const Communicator& communicator, int rank, const RankLoss& loss) override;
   void OnMismatch(const Communicator& communicator, const Mismatch& mismatch) override;
   void OnBroken(const Communicator& communicator, const Status& why) override;
   void OnEnded(const Communicator& communicator) override;

@@ -29,6 +29,12 @@ std::string WithoutProcess(const std::string& why) {
   return end == std::string::npos ? why : why.substr(end + 2);
 }
 
+RankEnd EndOf(const Member& member, const Session& session, SessionEnd end) {
+  if (end == SessionEnd::kCutOff) return RankEnd::kUnknown;
+  if (member.aborted) return RankEnd::kAborted;
+  return session.says_that_it_exits() ? RankEnd::kExited : RankEnd::kKilled;
+}
+
 /// Returns what a communicator has done here that is about to go.
 EndedCommunicators WorkOf(const Communicator& communicator) {
   // A home without ranks of the communicator has carried out nothing.
@@ -192,6 +198,7 @@ Status Membership::Abort(Session& session, uint32_t index) {
     const Status why = RemoteError("rank {} (process {}) aborted the communicator", member->rank,
                                    session.process());
     watch_.FailWaitingFor(*member->communicator, member->rank, why);
+    member->aborted = true;
     member->communicator->Break(why);
   }
   return Status::Ok();
@@ -228,7 +235,7 @@ Status Membership::Revoke(Session& session, uint32_t index) {
   return Status::Ok();
 }
 
-void Membership::LoseSession(Session& session, const std::string& why) {
+void Membership::LoseSession(Session& session, const std::string& why, SessionEnd end) {
   for (Member* member : session.Members()) {
     if (member->gone) continue;
     if (member->formation != nullptr) {
@@ -243,7 +250,9 @@ void Membership::LoseSession(Session& session, const std::string& why) {
       const Status lost = RemoteError("rank {} {}", member->rank, why);
       watch_.FailWaitingFor(*member->communicator, member->rank, lost);
       observers_.Tell(&CommunicatorObserver::OnRankLost, *member->communicator, member->rank,
-                      WithoutProcess(why));
+                      RankLoss{.end = EndOf(*member, session, end),
+                               .why = WithoutProcess(why),
+                               .failed_before = member->communicator->FirstFailure()});
       member->communicator->Break(lost);
       member->communicator->Leave(member->rank);
     }

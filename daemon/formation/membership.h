@@ -23,6 +23,7 @@
 #include "daemon/formation/stray_messages.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/tenant/session.h"
+#include "daemon/tenant/session_keeper.h"
 #include "src/base/status.h"
 #include "src/ipc/unique_id.h"
 #include "src/transport/message.h"
@@ -69,8 +70,8 @@ class Membership {
   Status Leave(Session& session, uint32_t member, std::function<void()> done);
   Status Revoke(Session& session, uint32_t member);
 
-  /// The session's process is gone: its ranks are lost.
-  void LoseSession(Session& session, const std::string& why);
+  /// The session's process is gone, or the daemon has cut it off: its ranks are lost.
+  void LoseSession(Session& session, const std::string& why, SessionEnd end);
 
   /// Clears away what has ended: departures that are complete, communicators without ranks.
   void Sweep();

@@ -37,6 +37,17 @@ int64_t NowNanoseconds() {
 /// hosts of the job and to the disk.
 constexpr RateLimit kCausedByTenant{.per_second = 32, .burst = 2048};
 
+/// Returns what rank.lost says of a rank in its field `why`.
+std::string_view NameOfEnd(RankEnd end) {
+  switch (end) {
+    case RankEnd::kKilled: return "killed";
+    case RankEnd::kExited: return "exited";
+    case RankEnd::kAborted: return "aborted";
+    case RankEnd::kUnknown: break;
+  }
+  return "unknown";
+}
+
 std::string SubjectOf(const Communicator& communicator) {
   return "communicators/" + communicator.label();
 }
@@ -251,15 +262,22 @@ void JobEvents::OnEvent(transport::PeerId peer, const EventMessage& message) {
 // ---------------------------------------------------------------------------------------------
 // What becomes of communicators
 
-void JobEvents::OnRankLost(const Communicator& communicator, int rank, const std::string& why) {
+// A rank that ends since its communicator has failed is news, and no trouble of its own. Why that
+// has failed was told before; its text may name processes, which other hosts must not hear of.
+void JobEvents::OnRankLost(const Communicator& communicator, int rank, const RankLoss& loss) {
   if (!MayTellMore(communicator)) return;
+  const bool follows = !loss.failed_before.ok();
   EventData data(EventType::kRankLost,
-                 fmt::format("rank {} of communicator '{}' {}", rank, communicator.label(), why));
+                 fmt::format("rank {} of communicator '{}' {}{}", rank, communicator.label(),
+                             loss.why, follows ? ", after the communicator had failed" : ""));
   const int32_t ranks[] = {rank};
   data.Set(fields::kRanks, ranks)
       .Set(fields::kCommunicator, communicator.label())
-      .Set(fields::kWhy, "unknown");
-  Tell(*communicator.job(), {EventType::kRankLost, fmt::format("ranks/{}", rank), std::move(data)});
+      .Set(fields::kWhy, NameOfEnd(loss.end))
+      .Set(fields::kFollows, follows);
+  News news{EventType::kRankLost, fmt::format("ranks/{}", rank), std::move(data)};
+  if (follows) news.severity = Severity::kInfo;
+  Tell(*communicator.job(), std::move(news));
 }
 
 void JobEvents::OnMismatch(const Communicator& communicator, const Mismatch& mismatch) {

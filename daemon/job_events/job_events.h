@@ -52,8 +52,8 @@ class JobEvents final : public CommunicatorObserver {
   uint64_t Tell(Job& job, News news);
   /// Tells an event at this host alone: the others tell it themselves, or cannot be reached.
   void TellHere(Job& job, News news);
-  /// Counts an event that a tenant, or the communicator's, can cause as often as it likes. Returns whether
-  /// it may be told; there is a limit for each tenant.
+  /// Counts an event that a tenant, or the communicator's, can cause as often as it likes. Returns
+  /// whether it may be told; there is a limit for each tenant.
   bool MayTellMore(const Communicator& communicator);
   bool MayTellMore(const TenantIdentity& tenant);
   /// Tells a tenant's subscribers, on this host alone, of a job that is on no host any more.
@@ -69,7 +69,7 @@ class JobEvents final : public CommunicatorObserver {
 
   // CommunicatorObserver.
 
-  void OnRankLost(const Communicator& communicator, int rank, const std::string& why) override;
+  void OnRankLost(const Communicator& communicator, int rank, const RankLoss& loss) override;
   void OnMismatch(const Communicator& communicator, const Mismatch& mismatch) override;
   void OnPlanChanged(const Communicator& communicator, const PlanTransition& change) override;
   void OnCongestionChanged(const Communicator& communicator, CongestionLevel level,

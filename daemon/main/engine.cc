@@ -564,17 +564,17 @@ Status Engine::AddSession(std::unique_ptr<Session> session) {
   return Status::Ok();
 }
 
-void Engine::LoseSession(uint32_t id, const std::string& why) {
+void Engine::LoseSession(uint32_t id, const std::string& why, SessionEnd end) {
   Session* const session = sessions_.MarkGone(id);
   if (session == nullptr) return;
   const LogFor log_for(session->tenant().identity);
   loop_->Unwatch(session->doorbell());
-  TellLoss(*session, why);
+  TellLoss(*session, why, end);
   Log(LogLevel::kDebug, kLogInit, "session {} of process {} ended", id, session->process());
 }
 
-void Engine::TellLoss(Session& session, const std::string& why) {
-  membership_->LoseSession(session, why);
+void Engine::TellLoss(Session& session, const std::string& why, SessionEnd end) {
+  membership_->LoseSession(session, why, end);
   session.loss_told = true;
 }
 
@@ -586,7 +586,8 @@ void Engine::CutOff(Session& session, const std::string& why) {
   session.SayGoodbye(fmt::format("it cut this process off: {}", why));
   session.connection().CutSoon();
   LoseSession(session.id(),
-              fmt::format("(process {}) was cut off by the provider", session.process()));
+              fmt::format("(process {}) was cut off by the provider", session.process()),
+              SessionEnd::kCutOff);
 }
 
 Status Engine::WatchForLostMemory() {
@@ -616,7 +617,8 @@ void Engine::SweepSessions() {
   if (!sessions_.any_gone()) return;
   sessions_.Sweep([this](Session& session) {
     const LogFor log_for(session.tenant().identity);
-    GuardedAndLogged("the end of a session", [&] { TellLoss(session, "was lost"); });
+    GuardedAndLogged("the end of a session",
+                     [&] { TellLoss(session, "was lost", SessionEnd::kCutOff); });
   });
 }
 

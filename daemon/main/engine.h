@@ -88,7 +88,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
 
   Status AddSession(std::unique_ptr<Session> session) override;
   Session* FindSession(uint32_t id) override { return sessions_.Find(id); }
-  void LoseSession(uint32_t id, const std::string& why) override;
+  void LoseSession(uint32_t id, const std::string& why, SessionEnd end) override;
   void CutOff(Session& session, const std::string& why) override;
   void CutOffSoon(uint32_t session, std::string why) override;
   bool TakeInPosted(Session& session) override;
@@ -120,7 +120,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   void SweepSessions();
   Status WatchForLostMemory();
   void LookForLostMemory();
-  void TellLoss(Session& session, const std::string& why);
+  void TellLoss(Session& session, const std::string& why, SessionEnd end);
   void SayGoodbye();
   void WakeFromWorker();
 

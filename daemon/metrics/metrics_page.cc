@@ -132,7 +132,9 @@ void AddCommunicators(const EngineFacts& facts, Page* page) {
   page->Counter("communicators_broken_total", "How often a communicator was broken or revoked.")
       .Add(counts.broken);
   page->Counter("late_reports_total", "Reports that ranks keep others waiting.").Add(counts.late);
-  page->Counter("lost_ranks_total", "Ranks of this host that were lost with their processes.")
+  page->Counter("lost_ranks_total",
+                "Ranks of this host that were lost with their processes, before anything else had "
+                "failed in their communicators.")
       .Add(counts.ranks_lost);
   page->Counter("mismatches_total", "Operations about which ranks disagreed.")
       .Add(counts.mismatches);

@@ -194,6 +194,7 @@ void CollectiveOutcomes::NoteEnd(const MatchedOperation& operation, const Status
 
 void CollectiveOutcomes::OnVerdict(uint64_t sequence, const Status& verdict) {
   if (communicator_->state() != Communicator::State::kReady || verdict.ok()) return;
+  if (verdict.code() == Code::kInvalidUsage) communicator_->NoteDisagreement(sequence, verdict);
   group_->Forget(group_->CollectiveNumber(sequence));
   if (MatchedOperation* const running = running_.Find(sequence)) {
     running->verdict = verdict;

@@ -186,12 +186,14 @@ json DescribeCongestion(const Congestion& congestion) {
           {"changes", std::move(changes)}};
 }
 
+/// Returns the communicator with this number or id, or else the last one with this name.
 Communicator* FindCommunicator(const ReportSources& sources, const Reader& reader,
                                const std::string& which) {
   Communicator* found = nullptr;
   for (const auto& [id, communicator] : sources.communicators->all()) {
     if (!reader.is_operator && communicator->tenant().identity.number != reader.tenant) continue;
     if (std::to_string(communicator->id()) == which) return communicator.get();
+    if (communicator->handle() == which) return communicator.get();
     if (communicator->name() == which) found = communicator.get();
   }
   return found;
@@ -205,9 +207,10 @@ Result<std::string> ExplainCommunicator(const ReportSources& sources, const Read
   Communicator* const communicator = FindCommunicator(sources, reader, which);
   if (communicator == nullptr) {
     return InvalidArgument(
-        "there is no communicator '{}' here: 'harmonaize status' lists them by number", which);
+        "there is no communicator '{}' here: 'harmonaize status' lists them by their ids", which);
   }
   json report = {{"communicator", communicator->id()},
+                 {"id", communicator->handle()},
                  {"name", communicator->name()},
                  {"ranks", communicator->ranks()}};
   const HostGroup* const group = communicator->host_group();

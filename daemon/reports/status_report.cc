@@ -62,7 +62,9 @@ json Describe(const Communicator& communicator, const Reader& reader, uint64_t n
   const InlineSegment* const segment = communicator.inline_segment();
   json description = {{"id", communicator.id()},
                       {"gang", communicator.gang()},
+                      {"handle", communicator.handle()},
                       {"job", communicator.job()->id.text()},
+                      {"job_name", communicator.job()->name},
                       {"name", communicator.name()},
                       {"ranks", communicator.ranks()},
                       {"state", StateName(communicator.state())},

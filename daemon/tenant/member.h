@@ -46,6 +46,7 @@ struct Member {
   std::function<void()> on_idle;
   bool attached_inline = false;  ///< It has been given the segment of the inline path.
   bool gone = false;             ///< It has left, or its process has ended.
+  bool aborted = false;          ///< It has aborted its communicator.
   // Resources that the tenant is charged for the member.
   Holding place;
   Holding memory;

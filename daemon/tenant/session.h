@@ -45,6 +45,11 @@ class Session {
   Connection& connection() { return *connection_; }
   int doorbell() const { return doorbell_.get(); }
 
+  /// Returns whether the process has said that it ends of itself. It is the tenant's word.
+  bool says_that_it_exits() const {
+    return segment_->header.ending.load(std::memory_order_relaxed) == kProcessExits;
+  }
+
   // The submission ring.
 
   /// Copies the next descriptor out of the tenant's reach. Returns false if there is none, or if

@@ -9,6 +9,12 @@
 
 namespace harmonaize::daemon {
 
+/// Who has ended a session.
+enum class SessionEnd {
+  kHungUp,  ///< Its process, which has ended or has closed its connection.
+  kCutOff,  ///< The daemon.
+};
+
 /// Opens and ends the sessions of this host. Thread: engine.
 class SessionKeeper {
  public:
@@ -22,7 +28,7 @@ class SessionKeeper {
     return session != nullptr && &session->connection() == &connection ? session : nullptr;
   }
   /// Ends a session whose process has ended or hung up; `why` completes "rank 3 ...".
-  virtual void LoseSession(uint32_t id, const std::string& why) = 0;
+  virtual void LoseSession(uint32_t id, const std::string& why, SessionEnd end) = 0;
   /// Ends a session whose tenant did what no client does.
   virtual void CutOff(Session& session, const std::string& why) = 0;
   /// Ends such a session in a later round of the engine, once the work under way now has been dealt

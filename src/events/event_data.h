@@ -76,6 +76,7 @@ inline constexpr FieldKey<FieldKind::kCount> kStep{"step"};
 inline constexpr FieldKey<FieldKind::kCount> kLastSafeStep{"last_safe_step"};
 inline constexpr FieldKey<FieldKind::kFactor> kSlowdown{"slowdown"};
 inline constexpr FieldKey<FieldKind::kFraction> kConfidence{"confidence"};
+inline constexpr FieldKey<FieldKind::kYesNo> kFollows{"follows"};
 inline constexpr FieldKey<FieldKind::kYesNo> kCanBeMoved{"can_be_moved"};
 inline constexpr FieldKey<FieldKind::kYesNo> kCanBeRefused{"can_be_refused"};
 inline constexpr FieldKey<FieldKind::kYesNo> kCanBeExtended{"can_be_extended"};

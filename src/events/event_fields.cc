@@ -163,6 +163,8 @@ constexpr EventField kRankLostFields[] = {
     Required({"why", kChoice, "How the ranks ended, as far as known.", false,
               "exited killed out_of_memory aborted not_responding service_unreachable reclaimed "
               "unknown"}),
+    {"follows", kYesNo,
+     "Whether the communicator had failed before, so that these ranks are not the cause."},
     kAction,
     kText};
 constexpr EventField kHostFailingFields[] = {

@@ -19,9 +19,9 @@ namespace harmonaize {
 //     SessionHeader | SubmissionRing | StreamSlot retired | StreamSlot[kStreamSlots] |
 //     MemberSlot[kMaxMembers]
 //
-// The tenant writes descriptors, the ring's tail, the waiter counts and what it has filled, and
-// nothing else; the daemon trusts none of it. The daemon's words are for the tenant alone: the
-// daemon never reads them back.
+// The tenant writes descriptors, the ring's tail, the waiter counts, what it has filled and that it
+// exits, and nothing else; the daemon trusts none of it. The daemon's words are for the tenant
+// alone: the daemon never reads them back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
 inline constexpr uint32_t kProtocolVersion = 17;
@@ -244,7 +244,13 @@ struct SessionHeader {
   std::atomic<uint32_t> news_wanted;
   /// Reason why the daemon ended the session, set before it closes the socket.
   ErrorText goodbye;
+  /// Written by the tenant: kProcessExits once its process ends by exit, or by a return from main.
+  /// A process that is killed, crashes or calls _exit says nothing.
+  std::atomic<uint32_t> ending;
 };
+
+/// A value of SessionHeader::ending.
+inline constexpr uint32_t kProcessExits = 1;
 
 struct SessionSegment {
   alignas(64) SessionHeader header;

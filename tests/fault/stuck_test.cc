@@ -289,6 +289,61 @@ TEST_P(StuckTest, WhatFailsToFormRecoversFromNothing) {
   EXPECT_EQ(Events(home, "rank.recovered").size(), 0u);
 }
 
+// The rank that ends after a disagreement is not what went wrong first.
+TEST_P(StuckTest, ADisagreementIsWhatRanksReadAfterOneOfThemHasEnded) {
+  HostedRanks ranks(cluster_, GetParam());
+  Start(&ranks, [&](int rank, ncclComm_t world) {
+    EXPECT_EQ(AllReduce(world, rank == 1 ? 16 : 8), ncclInvalidUsage);
+    if (rank == 1) std::exit(0);
+    EXPECT_TRUE(Eventually(kPatience, [&] {
+      return std::string(ncclGetLastError(world)).find("then rank 1") != std::string::npos;
+    })) << ncclGetLastError(world);
+    EXPECT_EQ(AllReduce(world, 8), ncclInvalidUsage);
+    EXPECT_NE(std::string(ncclGetLastError(world)).find("16 x float32"), std::string::npos)
+        << ncclGetLastError(world);
+    AwaitRelease(ranks);
+    EXPECT_NCCL(ncclCommAbort(world));
+  });
+  for (const int host : {GetParam()[0], GetParam()[2]}) {
+    const std::vector<json> lost = AwaitEvents(host, "rank.lost", 1);
+    ASSERT_EQ(lost.size(), 1u);
+    const json& data = lost[0].at("data");
+    EXPECT_EQ(data.at("ranks"), json::array({1}));
+    EXPECT_EQ(data.at("why"), "exited");
+    EXPECT_EQ(data.at("follows"), true);
+    EXPECT_EQ(lost[0].at("severitytext"), "INFO");
+    ExpectHolds(data.at("text").get<std::string>(), ", after the communicator had failed");
+    EXPECT_FALSE(AwaitVerdict(host, "mismatch").is_null());
+  }
+  Release(ranks);
+  ExpectAllEndWell(&ranks);
+}
+
+// Survivors that end since one rank was killed are told as such.
+TEST_P(StuckTest, ARankThatEndsAfterAnotherWasKilledFollowsIt) {
+  HostedRanks ranks(cluster_, GetParam());
+  Start(&ranks, [&](int rank, ncclComm_t world) {
+    if (rank == 1) {
+      std::this_thread::sleep_for(milliseconds(300));
+      raise(SIGKILL);
+    }
+    EXPECT_EQ(AllReduce(world, 8), ncclRemoteError);
+    if (rank == 2) raise(SIGKILL);
+    AwaitRelease(ranks);
+    EXPECT_NCCL(ncclCommAbort(world));
+  });
+  const std::vector<json> lost = AwaitEvents(GetParam()[2], "rank.lost", 2);
+  ASSERT_EQ(lost.size(), 2u);
+  for (const json& one : lost) {
+    const bool follows = one.at("data").at("ranks") == json::array({2});
+    EXPECT_EQ(one.at("data").at("follows"), follows) << one;
+    EXPECT_EQ(one.at("severitytext"), follows ? "INFO" : "ERROR") << one;
+  }
+  EXPECT_EQ(AwaitVerdict(GetParam()[0], "dead").at("ranks"), json::array({1}));
+  Release(ranks);
+  EXPECT_EQ(ranks.Wait().front(), 0);
+}
+
 // In a folder that another user has made, links could lead to any file.
 void ExpectStrangersFoldersRefused(const std::string& folder, const std::string& id,
                                    const std::string& socket) {
@@ -448,7 +503,12 @@ TEST_P(StuckTest, AKilledRankIsToldAsLostAndNotAsLate) {
     const Ended shown = RunCommand({"status", "--stuck"}, SocketOf(host));
     EXPECT_EQ(LinesLike(shown.output, JobName() + " .* 1 +dead +ended .*ncclCommShrink.*"), 1)
         << shown.output;
-    ExpectNoneLateAfter(host, AwaitEvents(host, "rank.lost", 1));
+    const std::vector<json> lost = AwaitEvents(host, "rank.lost", 1);
+    ASSERT_EQ(lost.size(), 1u);
+    EXPECT_EQ(lost[0].at("data").at("why"), "killed");
+    EXPECT_EQ(lost[0].at("data").at("follows"), false);
+    EXPECT_EQ(lost[0].at("severitytext"), "ERROR");
+    ExpectNoneLateAfter(host, lost);
   }
   Release(ranks);
   const std::vector<int> statuses = ranks.Wait();

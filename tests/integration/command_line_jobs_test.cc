@@ -56,7 +56,17 @@ TEST(JobsCommand, ShowsJobsWithTheirNamesKindsAndRanks) {
         EXPECT_EQ(LinesLike(one.output, "[0-9a-f]{8} .* ready +0-2 +3 .*"), 1) << one.output;
       }
       const Ended details = RunCommand({"jobs", "my llama", "--json"}, daemon.socket_path());
-      EXPECT_EQ(json::parse(details.output).at("communicators").at(0).at("size"), 3);
+      const json communicator_here = json::parse(details.output).at("communicators").at(0);
+      EXPECT_EQ(communicator_here.at("size"), 3);
+      const std::string short_id = communicator_here.at("id");
+      const Ended status = RunCommand({"status"}, daemon.socket_path());
+      EXPECT_EQ(LinesLike(status.output, short_id + " +my llama .* ready +3 .*"), 1)
+          << status.output;
+      const Ended explained = RunCommand({"explain", short_id}, daemon.socket_path());
+      EXPECT_EQ(explained.status, 0) << explained.error;
+      EXPECT_EQ(explained.output.find("communicator " + short_id), 0u) << explained.output;
+      const Ended unknown = RunCommand({"explain", "0123456z"}, daemon.socket_path());
+      EXPECT_EQ(unknown.status, 1);
     }
     EXPECT_EQ(CountRanks(communicator), 3) << "all stay until the commands have ended";
     EXPECT_NCCL(ncclCommDestroy(communicator));

@@ -123,6 +123,34 @@ pid_t StartStuckJob(uid_t user, const std::string& path) {
   });
 }
 
+TEST_F(CommandsOfUsers, ShowWhatFormsToItsTenantAndTheOperatorAlone) {
+  PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
+    const SystemDaemon daemon;
+    const pid_t waiting = StartAs(kAlice, [] {
+      setenv("HARMONAIZE_SOCKET", kSystemSocket, 1);
+      setenv("HARMONAIZE_JOB", "alices", 1);
+      ncclComm_t communicator;
+      return JoinNamed("pair", 2, 0, &communicator) == ncclSuccess ? 0 : 1;
+    });
+    Ran stuck;
+    for (int i = 0; i < 200 && stuck.text.find("not_called") == std::string::npos; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      stuck = Command(kAlice, {"status", "--stuck"});
+    }
+    EXPECT_EQ(LinesLike(stuck.text, "alices +forming +ncclCommInitRank +1 +not_called .*"), 1)
+        << stuck.text;
+    const std::string forms = " *forms, with 1 of 2 ranks so far: .* for rank 1";
+    EXPECT_EQ(LinesLike(Command(kAlice, {"jobs"}).text, forms), 1);
+    EXPECT_EQ(LinesLike(Command(0, {"jobs"}).text, forms), 1);
+    ExpectHolds(Command(0, {"status", "--stuck"}).text, "ncclCommInitRank");
+    EXPECT_EQ(Command(kBob, {"jobs"}).text, "no jobs\n");
+    EXPECT_EQ(Command(kBob, {"jobs", "alices"}).status, 1);
+    EXPECT_EQ(Command(kBob, {"status", "--stuck"}).text, "nothing hangs\n");
+    kill(waiting, SIGKILL);
+    EXPECT_NE(StatusOf(waiting), 0);
+  });
+}
+
 TEST_F(CommandsOfUsers, ShowATenantItsOwnHangsAndNobodyElsesProcesses) {
   PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
     const SystemDaemon daemon;

@@ -60,9 +60,18 @@ void Session::ForgetAfterFork() {
   new (&instance) std::shared_ptr<Session>();
 }
 
+// A thread that connects meanwhile holds the lock; the process does not wait for it.
+void Session::SayThatProcessExits() {
+  const std::unique_lock lock(instance_mutex, std::try_to_lock);
+  if (!lock.owns_lock() || instance == nullptr || instance->inherited()) return;
+  instance->segment_->header.ending.store(kProcessExits, std::memory_order_relaxed);
+}
+
 Result<std::shared_ptr<Session>> Session::Get() {
   const std::lock_guard lock(instance_mutex);
   if (instance != nullptr && instance->CheckAlive().ok()) return instance;
+  static const int kWatchesExit = std::atexit(&SayThatProcessExits);
+  static_cast<void>(kWatchesExit);
   static const int kWatchesForks = pthread_atfork(nullptr, nullptr, &ForgetAfterFork);
   static_cast<void>(kWatchesForks);
   Result<std::shared_ptr<Session>> session = Connect();

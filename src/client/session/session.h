@@ -138,6 +138,7 @@ class Session {
  private:
   Session() = default;
   static Result<std::shared_ptr<Session>> Connect();
+  static void SayThatProcessExits();
   static void ForgetAfterFork();
   Status Open(ControlSocket socket, const std::string& path);
   Result<ControlMessage> Exchange(const std::vector<std::byte>& request,

@@ -17,7 +17,8 @@ constexpr char kStatus[] = R"({
     {"uid": 1000, "name": "alice", "sessions": 4, "regions": 8, "region_bytes": 536870912,
      "operations": 12034, "bytes": 4509715660,
      "communicators": [
-       {"id": 3, "ranks": 4, "operations": 12034, "bytes": 4509715660, "state": "ready",
+       {"id": 3, "handle": "0c48bbc4", "job": "3f9a01c2d4e5f60718293a4b5c6d7e8f",
+        "job_name": "llama", "ranks": 4, "operations": 12034, "bytes": 4509715660, "state": "ready",
         "inline_operations": 77, "inline_bytes": 1536,
         "waiting": [{"operation": "AllReduce #12034", "for_seconds": 12.3,
                      "missing_ranks": [1, 3]}]}]},
@@ -27,20 +28,29 @@ constexpr char kStatus[] = R"({
 TEST(StatusTable, ShowsAllThatIsThere) {
   const Result<std::string> table = StatusTable(kStatus);
   ASSERT_TRUE(table.ok()) << table.status().message();
-  EXPECT_EQ(
-      *table,
-      "harmonaized 0.1.0, pid 812, up 2 h 3 min, 4 workers, listening at "
-      "/run/harmonaize/harmonaized.sock\n"
-      "\n"
-      "tenant        sessions  regions   shared  communicators  operations    bytes\n"
-      "alice (1000)         4        8  512 MiB              1       12034  4.2 GiB\n"
-      "uid 0                1        0      0 B              0           0      0 B\n"
-      "\n"
-      "communicator  tenant        state  ranks  hosts  operations    bytes  inline operations"
-      "  inline bytes\n"
-      "3             alice (1000)  ready      4      1       12034  4.2 GiB                 77"
-      "       1.5 KiB\n"
-      "    AllReduce #12034 has waited 12 s for ranks 1, 3\n");
+  EXPECT_EQ(*table,
+            "harmonaized 0.1.0, pid 812, up 2 h 3 min, 4 workers, listening at "
+            "/run/harmonaize/harmonaized.sock\n"
+            "\n"
+            "tenant        sessions  regions   shared  communicators  operations    bytes\n"
+            "alice (1000)         4        8  512 MiB              1       12034  4.2 GiB\n"
+            "uid 0                1        0      0 B              0           0      0 B\n"
+            "\n"
+            "communicator  job    tenant        state  ranks  hosts  operations    bytes"
+            "  inline operations  inline bytes\n"
+            "0c48bbc4      llama  alice (1000)  ready      4      1       12034  4.2 GiB"
+            "                 77       1.5 KiB\n"
+            "    AllReduce #12034 has waited 12 s for ranks 1, 3\n");
+}
+
+TEST(StatusTable, NamesACommunicatorByItsNumberWhereADaemonTellsNoId) {
+  Json status = Json::parse(kStatus);
+  Json& communicator = status["tenants"][0]["communicators"][0];
+  communicator.erase("handle");
+  communicator["job_name"] = "";
+  const Result<std::string> table = StatusTable(status.dump());
+  ASSERT_TRUE(table.ok());
+  EXPECT_NE(table->find("\n3             3f9a01c2  alice (1000)"), std::string::npos) << *table;
 }
 
 TEST(StatusTable, ShowsADaemonWithoutTenants) {

@@ -39,7 +39,8 @@ constexpr char kTopAfter[] = R"({
      "communicators": []},
     {"uid": 2, "name": "busy", "sessions": 4, "operations": 300, "bytes": 4000000,
      "communicators": [
-       {"id": 7, "ranks": 4, "hosts": 2, "state": "ready", "operations": 300, "bytes": 4000000,
+       {"id": 7, "handle": "0c48bbc4", "job": "3f9a01c2d4e5f60718293a4b5c6d7e8f", "job_name": "llama",
+        "ranks": 4, "hosts": 2, "state": "ready", "operations": 300, "bytes": 4000000,
         "inline_operations": 0, "inline_bytes": 0, "waiting": [{}], "plan_changes": 3,
         "congestion": "mild",
         "plans": [{"collective": "AllGather", "bytes": 256, "algorithm": "star", "operations": 1},
@@ -55,6 +56,7 @@ TEST(TopView, ShowsRatesOfTheBusiestFirst) {
   ExpectHolds(*view, "100");     // operations a second
   EXPECT_LT(view->find("busy  "), view->find("quiet"));
   ExpectHolds(*view, "AllReduce 4 MiB ring, given");
+  ExpectHolds(*view, "0c48bbc4      llama");
   ExpectHolds(*view, "mild");
   ExpectHolds(*view, "broken");
   ExpectHolds(*view, "4 MB/s");                      // received by the rail

@@ -49,7 +49,7 @@ class NotingKeeper final : public SessionKeeper {
  public:
   Status AddSession(std::unique_ptr<Session>) override { return InternalError("not here"); }
   Session* FindSession(uint32_t) override { return nullptr; }
-  void LoseSession(uint32_t, const std::string&) override {}
+  void LoseSession(uint32_t, const std::string&, SessionEnd) override {}
   void CutOff(Session&, const std::string&) override {}
   void CutOffSoon(uint32_t session, std::string why) override {
     cut_off.emplace_back(session, std::move(why));

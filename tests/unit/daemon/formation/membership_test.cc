@@ -76,7 +76,7 @@ TEST_F(MembershipTest, AnIdGoesWithTheProcessThatAskedForIt) {
   Session& asker = Enter();
   IdFor(asker);
   EXPECT_EQ(ids(), 1);
-  engine_->session_keeper().LoseSession(asker.id(), "ended");
+  engine_->session_keeper().LoseSession(asker.id(), "ended", SessionEnd::kHungUp);
   EXPECT_EQ(ids(), 0);
 }
 
@@ -94,10 +94,10 @@ TEST_F(MembershipTest, AnIdThatRanksWaitWithOutlivesItsAskerAndGoesWithThem) {
   Session& other = Enter();
   const UniqueId id = IdFor(asker);
   EXPECT_TRUE(Join(waiting, id, 3, 1));
-  engine_->session_keeper().LoseSession(asker.id(), "ended");
+  engine_->session_keeper().LoseSession(asker.id(), "ended", SessionEnd::kHungUp);
   EXPECT_TRUE(Join(other, id, 3, 2));
   EXPECT_EQ(ids(), 1);
-  engine_->session_keeper().LoseSession(waiting.id(), "ended");
+  engine_->session_keeper().LoseSession(waiting.id(), "ended", SessionEnd::kHungUp);
   EXPECT_EQ(ids(), 0);
 }
 
@@ -139,10 +139,10 @@ TEST_F(MembershipTest, ObserversHearWhatBecomesOfACommunicator) {
   EXPECT_TRUE(Join(stays, name, 2, 0));
   EXPECT_TRUE(first.heard.empty());
   EXPECT_TRUE(Join(goes, name, 2, 1));
-  engine_->session_keeper().LoseSession(goes.id(), "died");
+  engine_->session_keeper().LoseSession(goes.id(), "died", SessionEnd::kHungUp);
   engine_->membership().Sweep();
   EXPECT_EQ(first.heard, (std::vector<std::string>{"formed: 2 ranks on 1", "broken: rank 1 died"}));
-  engine_->session_keeper().LoseSession(stays.id(), "died");
+  engine_->session_keeper().LoseSession(stays.id(), "died", SessionEnd::kHungUp);
   engine_->membership().Sweep();
   ASSERT_EQ(first.heard.size(), 3u);
   EXPECT_EQ(first.heard.back(), "ended: 0 operations");

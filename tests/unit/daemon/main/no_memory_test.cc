@@ -88,7 +88,8 @@ class NoMemoryTest : public ::testing::Test {
   }
   /// Ends the session, as a reception does when the connection has ended.
   void Leave(const Guest& guest) {
-    OnEngine([&] { engine_->session_keeper().LoseSession(guest.session, "left"); });
+    OnEngine(
+        [&] { engine_->session_keeper().LoseSession(guest.session, "left", SessionEnd::kHungUp); });
   }
 
   /// Has the engine answer one request under whatever `before` sets up.
