@@ -45,7 +45,7 @@ const Job* JobOf(EngineRooms& rooms, const ToldNotice& told) {
 /// told again.
 bool HasEnded(EngineRooms& rooms, const ToldNotice& told) {
   const Job* const job = JobOf(rooms, told);
-  return job == nullptr || job->communicators == 0;
+  return job == nullptr || !job->is_here();
 }
 
 json DescribeForOperators(EngineRooms& rooms, const ToldNotice& told) {

@@ -38,6 +38,9 @@ struct Job {
 
   /// Returns the name, or the beginning of the id, for people.
   std::string label() const { return name.empty() ? id.text().substr(0, 8) : name; }
+
+  /// Returns whether it has communicators here, formed or not.
+  bool is_here() const { return communicators > 0 || forming > 0; }
 };
 
 /// The jobs that are on this host, or were a moment ago. Thread: engine.
