@@ -160,7 +160,7 @@ Result<ToldNotice> NoticeAnswers::Give(const TenantIdentity& tenant, const ToldN
   }
   const std::optional<JobIdentity> id = ParseJob(told.job);
   Job* const job = id.has_value() ? services_.jobs->FindById(*id, tenant.number) : nullptr;
-  if (job != nullptr && job->is_here()) {
+  if (job != nullptr && job->communicators > 0) {
     const Promise* const promise = services_.book->FindPromise(told.promise);
     services_.events->Tell(
         *job, AnswerNews(told, promise == nullptr ? "" : promise->id, asked_until_seconds));
