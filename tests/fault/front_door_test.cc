@@ -22,6 +22,7 @@
 #include "tests/support/other_users.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/stranger.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -42,32 +43,6 @@ class FrontDoor : public ::testing::Test {
   static void LetEverybodyIn(const DaemonProcess& daemon) {
     ASSERT_EQ(chmod(daemon.folder().c_str(), 0755), 0);
   }
-
-  /// Runs `body` as the stranger, until the object goes.
-  class Stranger {
-   public:
-    explicit Stranger(const std::function<void()>& body) {
-      int ready[2];
-      EXPECT_EQ(pipe(ready), 0);
-      process_ = StartAs(kBob, [&] {
-        body();
-        EXPECT_EQ(write(ready[1], "!", 1), 1);
-        while (true) pause();
-        return 0;
-      });
-      close(ready[1]);
-      char byte = 0;
-      EXPECT_EQ(read(ready[0], &byte, 1), 1) << "the stranger has failed";
-      close(ready[0]);
-    }
-    ~Stranger() {
-      kill(process_, SIGKILL);
-      waitpid(process_, nullptr, 0);
-    }
-
-   private:
-    pid_t process_ = -1;
-  };
 
   /// Whether a status is given to an ordinary user.
   static bool AnswersStatus(const DaemonProcess& daemon) {

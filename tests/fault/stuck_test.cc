@@ -25,6 +25,7 @@
 #include "src/ipc/http_socket.h"
 #include "tests/integration/command_line.h"
 #include "tests/support/hosts_case.h"
+#include "tests/support/overlapping_communicators.h"
 #include "tests/support/text_checks.h"
 #include "tests/support/three_ranks_case.h"
 
@@ -538,13 +539,8 @@ TEST_P(StuckTest, RanksThatDisagreeAreShownWithWhatTheyAskedFor) {
 TEST_P(StuckTest, ACauseInAnotherCommunicatorIsNamed) {
   HostedRanks ranks(cluster_, GetParam());
   Start(&ranks, [](int rank, ncclComm_t world) {
-    ncclComm_t first = nullptr;
-    ncclComm_t last = nullptr;
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.commName = "first";
-    EXPECT_NCCL(ncclCommSplit(world, rank < 2 ? 0 : NCCL_SPLIT_NOCOLOR, rank, &first, &config));
-    config.commName = "last";
-    EXPECT_NCCL(ncclCommSplit(world, rank > 0 ? 0 : NCCL_SPLIT_NOCOLOR, rank, &last, &config));
+    const OverlappingCommunicators both(world, rank);
+    const auto [first, last] = both;
     if (rank == 2) raise(SIGSTOP);
     if (last != nullptr) {
       EXPECT_EQ(AllReduce(last, 8), ncclSuccess);
@@ -552,11 +548,7 @@ TEST_P(StuckTest, ACauseInAnotherCommunicatorIsNamed) {
     if (first != nullptr) {
       EXPECT_EQ(AllReduce(first, 8), ncclSuccess);
     }
-    for (const ncclComm_t one : {first, last, world}) {
-      if (one != nullptr) {
-        EXPECT_NCCL(ncclCommDestroy(one));
-      }
-    }
+    both.DestroyWith(world);
   });
   ExpectStopped(ranks.process(2));
   const int host_of_first = GetParam()[0];

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <atomic>
 #include <chrono>
@@ -28,7 +27,7 @@
 #include "tests/integration/command_line.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/lingering_socket.h"
-#include "tests/support/other_users.h"
+#include "tests/support/stranger.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize::testing {
@@ -93,33 +92,6 @@ std::string PageAt(uint16_t port) {
   return answer;
 }
 
-/// A user who sends descriptors to the daemon whose closing waits for that user.
-class Stranger {
- public:
-  explicit Stranger(const std::function<void(std::vector<FileDescriptor>*)>& body) {
-    int ready[2];
-    EXPECT_EQ(pipe(ready), 0);
-    process_ = StartAs(kBob, [&] {
-      std::vector<FileDescriptor> kept;
-      body(&kept);
-      EXPECT_EQ(write(ready[1], "!", 1), 1);
-      while (true) pause();
-      return 0;
-    });
-    close(ready[1]);
-    char byte = 0;
-    EXPECT_EQ(read(ready[0], &byte, 1), 1) << "the stranger has failed";
-    close(ready[0]);
-  }
-  ~Stranger() {
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-  }
-
- private:
-  pid_t process_ = -1;
-};
-
 /// Connects to a socket of the daemon's and sends descriptors that linger, `times` times.
 void SendToNobody(const std::string& path, int times, std::vector<FileDescriptor>* kept) {
   for (int i = 0; i < times; ++i) {
@@ -143,8 +115,8 @@ class EndOfADaemon : public ::testing::Test {
 TEST_F(EndOfADaemon, WaitsForNothingThatAStrangerHasSent) {
   DaemonProcess daemon;
   LetEverybodyIn(daemon);
-  const Stranger stranger(
-      [&](std::vector<FileDescriptor>* kept) { SendToNobody(daemon.socket_path(), 8, kept); });
+  std::vector<FileDescriptor> kept;
+  const Stranger stranger([&] { SendToNobody(daemon.socket_path(), 8, &kept); });
   const auto begun = steady_clock::now();
   EXPECT_EQ(daemon.Stop(), 0);
   EXPECT_LT(steady_clock::now() - begun, kPatience);
@@ -158,13 +130,14 @@ TEST_F(EndOfADaemon, WaitsForNothingOfConnectionsThatItHasNotAccepted) {
   LetEverybodyIn(daemon);
   ASSERT_EQ(kill(daemon.pid(), SIGSTOP), 0);
   ASSERT_EQ(kill(daemon.pid(), SIGTERM), 0);
-  const Stranger stranger([&](std::vector<FileDescriptor>* kept) {
+  std::vector<FileDescriptor> kept;
+  const Stranger stranger([&] {
     for (int i = 0; i < kMoreThanAreAcceptedAtOnce; ++i) {
       Result<ControlSocket> socket = ControlSocket::Connect(daemon.socket_path());
       ASSERT_TRUE(socket.ok()) << socket.status().message();
-      kept->push_back(socket->TakeDescriptor());
+      kept.push_back(socket->TakeDescriptor());
     }
-    SendToNobody(daemon.socket_path(), 20, kept);
+    SendToNobody(daemon.socket_path(), 20, &kept);
   });
   const auto begun = steady_clock::now();
   ASSERT_EQ(kill(daemon.pid(), SIGCONT), 0);
@@ -175,8 +148,8 @@ TEST_F(EndOfADaemon, WaitsForNothingOfConnectionsThatItHasNotAccepted) {
 TEST_F(EndOfADaemon, StartsAnewWhateverAStrangerHasSent) {
   DaemonProcess daemon;
   LetEverybodyIn(daemon);
-  const Stranger stranger(
-      [&](std::vector<FileDescriptor>* kept) { SendToNobody(daemon.socket_path(), 8, kept); });
+  std::vector<FileDescriptor> kept;
+  const Stranger stranger([&] { SendToNobody(daemon.socket_path(), 8, &kept); });
   const auto begun = steady_clock::now();
   const Ended restarted = RunCommand({"drain", "--wait", "--restart"}, daemon.socket_path());
   EXPECT_EQ(restarted.status, 0) << restarted.error;

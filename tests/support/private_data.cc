@@ -112,6 +112,10 @@ void AbortPairs(int rank, ncclComm_t world, std::chrono::microseconds pause) {
   const auto posted = [](ncclResult_t result) {
     EXPECT_TRUE(result == ncclSuccess || result == ncclRemoteError) << result;
   };
+  // All ranks have their handles before one of them aborts.
+  std::vector<uint32_t> one(1);
+  posted(SumInPlace(&one, other, stream));
+  posted(hzStreamSynchronize(stream));
   EXPECT_NCCL(ncclGroupStart());
   for (size_t i = 0; i < 3; ++i) {
     const int next = (rank + 1) % 3;

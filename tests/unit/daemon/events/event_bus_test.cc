@@ -109,6 +109,29 @@ TEST_F(EventBusTest, TenantsHearTheirOwnAndOperatorsAll) {
   EXPECT_EQ(found.st_mode & 0777, 0700u);
 }
 
+TEST_F(EventBusTest, ATenantFillsItsShareOfTheOperatorsLogAlone) {
+  constexpr uint64_t kMany = 3000;
+  const auto bus = Open(folder_ + "/events");
+  bus->PublishToOperators(Numbered(1));
+  Event large = Numbered(0);
+  large.data = "{\"text\":\"" + std::string(1000, 'x') + "\"}";
+  for (uint64_t i = 0; i < kMany; ++i) {
+    large.unique = 100 + i;
+    bus->Publish(Tenant(1), large);
+    if (i % 1000 == 999) bus->Flush(std::chrono::seconds(20));
+  }
+  bus->Publish(Tenant(2), Numbered(2));
+  bus->PublishToOperators(Numbered(3));
+  bus->Flush(std::chrono::seconds(20));
+  const EventBus::Counters counters = bus->counters();
+  EXPECT_EQ(counters.dropped, 0u);
+  EXPECT_GT(counters.unshared, kMany / 2);
+  // All that fits is there: the share of one, and what others did before and after.
+  Listener operators;
+  Hear(*bus, {.tenant = Tenant(0), .is_operator = true}, &operators);
+  EXPECT_TRUE(operators.AwaitCount(kMany - counters.unshared + 3));
+}
+
 TEST_F(EventBusTest, WhatWasToldIsThereAfterARestart) {
   {
     const auto bus = Open(folder_ + "/events");
