@@ -31,12 +31,24 @@ constexpr size_t kMostIdleLogs = 64;
 /// Time after which a log is closed that nobody uses: events come in bursts, and opening a log
 /// takes some milliseconds.
 constexpr std::chrono::milliseconds kIdleLogCloses(2000);
+/// Part of the operators' log that one tenant may fill at once, and the seconds in which it gets as
+/// much again. Some thousand events fit, which are the ends of all ranks of a large job.
+constexpr double kShareOfOperatorsLog = 1.0 / 8;
+constexpr double kShareReturnsSeconds = 86400;
+/// Bytes of an event's row that are not text of its own, about.
+constexpr size_t kRowBytes = 256;
 /// Digits of a folder's tag: those of a random number of 64 bits, so no two folders have the same.
 constexpr size_t kTagDigits = 16;
 
 /// Stands for the operators among the tenants.
 const TenantIdentity kOperators{
     .number = UINT32_MAX, .across_hosts = UINT32_MAX, .user = 0, .name = "the operators"};
+
+RateLimit ShareOf(const EventRetention& retention) {
+  const auto bytes = static_cast<double>(std::max(retention.most_bytes, kLeastLogBytes));
+  const double share = bytes * kShareOfOperatorsLog;
+  return {.per_second = share / kShareReturnsSeconds, .burst = share};
+}
 
 /// Returns the name of a tenant's log: its own name may be a path, and long.
 std::string FileNameOf(const TenantIdentity& tenant) {
@@ -68,6 +80,11 @@ Result<std::unique_ptr<EventBus>> EventBus::Create(Options options) {
   HZ_RETURN_IF_ERROR(bus->Open());
   return bus;
 }
+
+EventBus::EventBus(Options options)
+    : options_(std::move(options)),
+      shares_(ShareOf(options_.retention)),
+      share_notices_({.per_second = 1.0 / kShareReturnsSeconds, .burst = 1}) {}
 
 Status EventBus::Open() {
   const std::string& folder = options_.folder;
@@ -150,9 +167,23 @@ void EventBus::Keep(const TenantIdentity& tenant, const Event& event, EventOrigi
   if (options_.publisher != nullptr && origin == EventOrigin::kHere) {
     options_.publisher->Publish(tenant, event);
   }
+  if (!MayFillMore(tenant, event)) return;
   Event for_operators = event;
   for_operators.tenant = tenant.name;
   ChannelOf(kOperators).Add(std::move(for_operators));
+}
+
+bool EventBus::MayFillMore(const TenantIdentity& tenant, const Event& event) {
+  const auto now = std::chrono::steady_clock::now();
+  const size_t bytes = kRowBytes + event.data.size() + event.subject.size() + tenant.name.size();
+  if (!shares_.Take(tenant.name, now, static_cast<double>(bytes)).has_value()) return true;
+  unshared_.fetch_add(1, std::memory_order_relaxed);
+  if (!share_notices_.Take(tenant.name, now).has_value()) {
+    Log(LogLevel::kWarning, kLogInit,
+        "{} has used up its share of the operators' events: more of them are told to it alone",
+        tenant.name);
+  }
+  return false;
 }
 
 void EventBus::PublishToOperators(Event event) {
@@ -208,6 +239,7 @@ EventBus::Counters EventBus::counters() {
   }
   now.repeated = repeated_.load(std::memory_order_relaxed);
   now.dropped = dropped_.load(std::memory_order_relaxed);
+  now.unshared = unshared_.load(std::memory_order_relaxed);
   now.subscribers = subscribers_.load(std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   for (const auto& [tenant, waiting] : waiting_) now.waiting += waiting;

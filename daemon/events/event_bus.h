@@ -14,6 +14,7 @@
 
 #include "daemon/events/event_channel.h"
 #include "daemon/identity/tenant_identity.h"
+#include "daemon/quota/rate_table.h"
 #include "daemon/runtime/background.h"
 #include "src/base/status.h"
 #include "src/events/event.h"
@@ -33,7 +34,8 @@ struct EventReader {
 
 /// Keeps events and tells them to subscribers, on a thread of its own. Tenants take turns there, so
 /// one that has much to say does not keep the others waiting. Each tenant has a log of its own, and
-/// so have the operators, who hear everything. Thread: any.
+/// so have the operators, who hear everything, but for what a tenant causes beyond its share of
+/// their log. Thread: any.
 class EventBus {
  public:
   struct Options {
@@ -81,6 +83,7 @@ class EventBus {
     std::vector<uint64_t> published;  ///< By EventType: events that tenants or operators heard of.
     uint64_t repeated = 0;            ///< Dropped, since the tenant had heard of them before.
     uint64_t dropped = 0;             ///< Dropped, since too many of the tenant waited.
+    uint64_t unshared = 0;            ///< Told to the tenant alone, which had used up its share.
     uint64_t waiting = 0;             ///< Events that wait to be kept now.
     uint64_t subscribers = 0;         ///< Subscriptions that are open now.
   };
@@ -99,12 +102,13 @@ class EventBus {
     bool in_file = false;
   };
 
-  explicit EventBus(Options options) : options_(std::move(options)) {}
+  explicit EventBus(Options options);
 
   Status Open();
   void Post(const TenantIdentity& tenant, std::function<void(EventChannel&)> call);
   bool CountedAdd(EventChannel& channel, const Event& event);
   void Keep(const TenantIdentity& tenant, const Event& event, EventOrigin origin);
+  bool MayFillMore(const TenantIdentity& tenant, const Event& event);
   void PostFor(const EventReader& reader, std::function<void(EventChannel&)> call);
   EventChannel& ChannelOf(const TenantIdentity& tenant);
   void OpenChannel(const TenantIdentity& tenant, Opened* opened);
@@ -126,10 +130,13 @@ class EventBus {
       std::vector<std::atomic<uint64_t>>(EventTypes().size());  // by EventType
   std::atomic<uint64_t> repeated_{0};
   std::atomic<uint64_t> dropped_{0};
+  std::atomic<uint64_t> unshared_{0};
   std::atomic<uint64_t> subscribers_{0};
   // Used on the bus's thread alone.
   std::map<uint32_t, Opened> channels_;  // by TenantIdentity::number
   uint64_t uses_ = 0;
+  RateTable shares_;         ///< Of the operators' log, in bytes.
+  RateTable share_notices_;  ///< How often the log says that a share is used up.
   // Declared last: their calls use all of these.
   std::unique_ptr<Background> thread_;
   std::thread janitor_;  ///< Has logs closed that nobody uses; it sleeps while none is open.

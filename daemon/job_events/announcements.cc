@@ -5,11 +5,13 @@
 #include <algorithm>
 
 #include "daemon/communicator/communicator.h"
-#include "daemon/communicator/communicator_registry.h"
+#include "daemon/job_events/job_communicators.h"
 #include "daemon/job_events/notice_events.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/promises/promise_book.h"
 #include "daemon/promises/record_keeper.h"
+#include "daemon/runtime/event_loop.h"
+#include "daemon/runtime/guarded.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
@@ -46,6 +48,9 @@ const char* VerbOf(CloudNotice::State state, bool is_new) {
 /// machine may be behind this host's, and "now" takes a moment to arrive.
 constexpr double kClocksDifferSeconds = 60;
 
+/// Most jobs that are told before the engine serves others. Each takes up to half a millisecond.
+constexpr size_t kToldAtOnce = 8;
+
 }  // namespace
 
 bool IsChosenId(std::string_view id) {
@@ -75,7 +80,8 @@ void Announcements::Restore() {
       continue;
     }
     const uint64_t promise = services_.book->Note(*notice);
-    notices_.emplace(Key{notice->source, notice->id}, Entry{*notice, promise});
+    notices_.emplace(Key{notice->source, notice->id},
+                     std::make_shared<Entry>(Entry{*notice, promise}));
   }
 }
 
@@ -91,12 +97,12 @@ Status Announcements::Take(const CloudNotice& notice) {
       return InvalidUsage("{} things are announced for this host, which is as many as may be",
                           kMostNotices);
     }
-    found = notices_.emplace(key, Entry{notice}).first;
-  } else if (!LookAlike(found->second.notice, notice)) {
-    found->second.told.clear();
+    found = notices_.emplace(key, std::make_shared<Entry>(Entry{notice})).first;
+  } else if (!LookAlike(found->second->notice, notice)) {
+    found->second->told.clear();
   }
-  found->second.notice = notice;
-  found->second.promise = services_.book->Note(notice);
+  found->second->notice = notice;
+  found->second->promise = services_.book->Note(notice);
   Keep(notice);
   Log(LogLevel::kInfo, kLogInit, "{} {} {} for this host: {}", notice.source,
       VerbOf(notice.state, is_new), notice.id, notice.text);
@@ -132,7 +138,7 @@ Result<CloudNotice> Announcements::NoticeFor(const NoticeUpdate& update) const {
     return InvalidUsage("'{}' is a drain: `harmonaize drain` changes it", update.id);
   }
   const auto found = notices_.find(Key{kOperatorSource, update.id});
-  if (found != notices_.end()) return found->second.notice;
+  if (found != notices_.end()) return found->second->notice;
   if (!update.id.empty()) {
     return InvalidUsage(
         "nothing is announced under the id '{}'; `harmonaize maintenance list` shows what is, and "
@@ -178,7 +184,7 @@ Status Announcements::CheckChange(const CloudNotice& before, const CloudNotice& 
 double Announcements::PromisedFrom(const CloudNotice& notice) const {
   const auto found = notices_.find(Key{notice.source, notice.id});
   if (found == notices_.end()) return 0;
-  const Promise* const promise = services_.book->FindPromise(found->second.promise);
+  const Promise* const promise = services_.book->FindPromise(found->second->promise);
   return promise == nullptr ? 0 : promise->promised_from_seconds;
 }
 
@@ -210,7 +216,7 @@ Status Announcements::CheckPromise(const CloudNotice& before, const CloudNotice&
 
 std::vector<Announcements::Active> Announcements::All() const {
   std::vector<Active> active;
-  for (const auto& [key, entry] : notices_) active.push_back({entry.notice, entry.promise});
+  for (const auto& [key, entry] : notices_) active.push_back({entry->notice, entry->promise});
   return active;
 }
 
@@ -220,7 +226,7 @@ std::vector<Announcements::Active> Announcements::All() const {
 void Announcements::OnFormed(const Communicator& communicator, int /*hosts*/) {
   if (!communicator.has_ranks_here()) return;
   for (auto& [key, entry] : notices_) {
-    if (!IsOverdue(entry.notice)) TellOnce(entry, *communicator.job());
+    if (!IsOverdue(entry->notice)) TellOnce(*entry, *communicator.job(), true);
   }
 }
 
@@ -228,47 +234,43 @@ void Announcements::OnFormed(const Communicator& communicator, int /*hosts*/) {
 void Announcements::OnEnded(const Communicator& communicator) {
   if (communicator.job()->communicators > 1) return;
   for (auto& [key, entry] : notices_) {
-    entry.told.erase(communicator.job());
-    entry.heard.erase(communicator.job());
+    entry->told.erase(communicator.job());
+    entry->heard.erase(communicator.job());
   }
 }
 
-void Announcements::TellJobs(Entry& entry, bool is_new) {
-  const bool to_all = is_new || !IsOverdue(entry.notice);
-  for (const auto& [id, communicator] : services_.communicators->all()) {
-    if (!communicator->has_ranks_here()) continue;
-    Job& job = *communicator->job();
-    if (to_all || entry.heard.contains(&job)) TellOnce(entry, job);
+void Announcements::TellJobs(const std::shared_ptr<Entry>& entry, bool is_new) {
+  const bool to_all = is_new || !IsOverdue(entry->notice);
+  const bool at_rest = to_tell_.empty();
+  for (Job* const job : services_.by_job->WithRanksHere()) {
+    if (to_all || entry->heard.contains(job)) to_tell_.push_back({entry, job});
   }
+  if (at_rest) TellSome();
+}
+
+void Announcements::TellSome() {
+  for (size_t told = 0; told < kToldAtOnce && !to_tell_.empty(); ++told) {
+    const Telling next = std::move(to_tell_.front());
+    to_tell_.pop_front();
+    // One whose job has ended is left out, and one that came in its place loses nothing.
+    if (!services_.by_job->HasRanksHere(next.job)) continue;
+    GuardedAndLogged("news of an announcement", [&] { TellOnce(*next.entry, *next.job); });
+  }
+  if (!to_tell_.empty()) services_.loop->Post(lifetime_.Guard([this] { TellSome(); }));
 }
 
 // A job that has never heard of something does not hear that it has ended either.
-void Announcements::TellOnce(Entry& entry, Job& job) {
+void Announcements::TellOnce(Entry& entry, Job& job, bool caused_by_tenant) {
   if (HasEnded(entry.notice.state) && !entry.heard.contains(&job)) return;
-  if (!entry.told.insert(&job).second) return;
-  const std::vector<int32_t> ranks = RanksHereOf(job);
+  if (entry.told.contains(&job)) return;
+  if (caused_by_tenant && !services_.events->MayTellMore(job.tenant->identity)) return;
+  entry.told.insert(&job);
+  const std::vector<int32_t> ranks = services_.by_job->RanksHere(job);
   std::optional<JobEvents::News> news = NewsOf(entry.notice, ranks, entry.heard.contains(&job));
   if (!news.has_value()) return;
   entry.heard.insert(&job);
   const uint64_t event = services_.events->Tell(job, std::move(*news));
   services_.book->Assign(job, event, entry.promise, ranks);
-}
-
-// The ranks are those of the job's largest communicator here, which is that of all ranks in most
-// programs.
-std::vector<int32_t> Announcements::RanksHereOf(const Job& job) const {
-  const Communicator* largest = nullptr;
-  for (const auto& [id, communicator] : services_.communicators->all()) {
-    if (communicator->job() != &job || !communicator->has_ranks_here()) continue;
-    if (largest == nullptr || communicator->ranks() > largest->ranks()) {
-      largest = communicator.get();
-    }
-  }
-  std::vector<int32_t> ranks;
-  for (int rank = 0; largest != nullptr && rank < largest->ranks(); ++rank) {
-    if (!largest->IsRemote(rank) && !largest->HasLeft(rank)) ranks.push_back(rank);
-  }
-  return ranks;
 }
 
 }  // namespace harmonaize::daemon

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -12,12 +15,14 @@
 #include "daemon/communicator/communicator_observer.h"
 #include "daemon/job_events/job_events.h"
 #include "daemon/promises/promise.h"
+#include "daemon/runtime/lifetime.h"
 #include "daemon/sources/cloud_notice.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
 
-class CommunicatorRegistry;
+class EventLoop;
+class JobCommunicators;
 class PromiseBook;
 class RecordKeeper;
 
@@ -45,17 +50,19 @@ bool IsChosenId(std::string_view id);
 bool IsOverdue(const CloudNotice& notice);
 
 /// What is announced for this host, by clouds or by its operators, and which jobs have been told.
-/// All jobs that have ranks here hear of it, at all of their hosts; a job that comes later hears of
-/// it when it comes, unless it is overdue. What operators announce outlives the daemon; what clouds
+/// All jobs that have ranks here hear of it, at all of their hosts, some at a time, so that the
+/// engine serves others in between; a job that comes later hears of it when it comes, unless it is
+/// overdue. What operators announce outlives the daemon; what clouds
 /// announce they say again to the next one. Thread: engine.
 class Announcements final : public CommunicatorObserver {
  public:
   /// All of these outlive this object.
   struct Services {
     JobEvents* events = nullptr;
-    const CommunicatorRegistry* communicators = nullptr;
+    const JobCommunicators* by_job = nullptr;
     PromiseBook* book = nullptr;
     RecordKeeper* keeper = nullptr;
+    EventLoop* loop = nullptr;
   };
 
   explicit Announcements(const Services& services);
@@ -63,8 +70,8 @@ class Announcements final : public CommunicatorObserver {
   /// Takes in what operators announced to earlier daemons.
   void Restore();
 
-  /// Takes in what is new of a notice, and tells the jobs. Errors: kInvalidUsage if there are
-  /// kMostNotices, or for news that end what has not begun.
+  /// Takes in what is new of a notice, and tells the jobs, the first of them at once. Errors:
+  /// kInvalidUsage if there are kMostNotices, or for news that end what has not begun.
   Status Take(const CloudNotice& notice);
   /// Does so with what an operator says, and returns the whole notice. Errors: those of Take;
   /// kInvalidUsage for an id that does not exist, or exists already, for the notice of a drain, for
@@ -93,6 +100,11 @@ class Announcements final : public CommunicatorObserver {
     std::set<const Job*> heard = {};  ///< Jobs on this host that know some state of it.
   };
   using Key = std::pair<std::string, std::string>;  ///< Source and id.
+  /// A job that is to hear of a notice. Either may have ended meanwhile.
+  struct Telling {
+    std::shared_ptr<Entry> entry;
+    Job* job = nullptr;
+  };
 
   Result<CloudNotice> NoticeFor(const NoticeUpdate& update) const;
   Status CheckChange(const CloudNotice& before, const CloudNotice& after,
@@ -101,12 +113,16 @@ class Announcements final : public CommunicatorObserver {
   Status CheckPromise(const CloudNotice& before, const CloudNotice& after) const;
   void Keep(const CloudNotice& notice);
   // Jobs that came when the notice was overdue stay without news of it until it begins.
-  void TellJobs(Entry& entry, bool is_new);
-  void TellOnce(Entry& entry, Job& job);
-  std::vector<int32_t> RanksHereOf(const Job& job) const;
+  void TellJobs(const std::shared_ptr<Entry>& entry, bool is_new);
+  void TellSome();
+  // A job that a tenant begins counts as one of the events that a tenant can cause.
+  void TellOnce(Entry& entry, Job& job, bool caused_by_tenant = false);
 
   const Services services_;
-  std::map<Key, Entry> notices_;
+  // Shared, since the jobs that are to hear of the end of something may still wait for it.
+  std::map<Key, std::shared_ptr<Entry>> notices_;
+  std::deque<Telling> to_tell_;
+  Lifetime lifetime_;
 };
 
 }  // namespace harmonaize::daemon

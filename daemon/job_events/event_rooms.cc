@@ -29,17 +29,19 @@ EventRooms::EventRooms(const Services& services)
       promises_(records_.get()),
       events_({.bus = services.bus,
                .communicators = services.communicators,
+               .by_job = &by_job_,
                .cluster = services.cluster,
                .book = &promises_}),
       hangs_(&events_),
       forming_(&events_),
       announcements_({.events = &events_,
-                      .communicators = services.communicators,
+                      .by_job = &by_job_,
                       .book = &promises_,
-                      .keeper = records_.get()}),
+                      .keeper = records_.get(),
+                      .loop = services.loop}),
       answers_({.book = &promises_, .jobs = services.jobs, .events = &events_}),
       agreement_({.announcements = &announcements_,
-                  .communicators = services.communicators,
+                  .by_job = &by_job_,
                   .sessions = services.sessions,
                   .book = &promises_,
                   .loop = services.loop}),
@@ -52,6 +54,7 @@ EventRooms::EventRooms(const Services& services)
               .keeper = records_.get(),
               .loop = services.loop,
               .restart = services.restart}) {
+  services.observers->Add(&by_job_);
   services.observers->Add(&events_);
   services.diagnosis->Add(&hangs_);
   services.membership->SetObserver(&forming_);

@@ -8,6 +8,7 @@
 #include "daemon/job_events/drain.h"
 #include "daemon/job_events/forming_events.h"
 #include "daemon/job_events/hang_events.h"
+#include "daemon/job_events/job_communicators.h"
 #include "daemon/job_events/job_events.h"
 #include "daemon/job_events/notice_agreement.h"
 #include "daemon/job_events/notice_answers.h"
@@ -69,6 +70,7 @@ class EventRooms {
   const JobTable& jobs_;
   const std::unique_ptr<RecordKeeper> records_;
   PromiseBook promises_;
+  JobCommunicators by_job_;
   JobEvents events_;
   HangEvents hangs_;
   FormingEvents forming_;

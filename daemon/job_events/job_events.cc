@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/events/event_bus.h"
+#include "daemon/job_events/job_communicators.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/promises/promise_book.h"
@@ -82,12 +82,6 @@ EventMessage MessageOf(const Event& event) {
           .severity = static_cast<int>(event.severity),
           .expiry_ns = event.expiry_ns.value_or(0),
           .data = event.data};
-}
-
-/// Returns the hosts of a communicator by their daemons' addresses.
-std::set<std::string> HostsOf(const Communicator& communicator) {
-  const std::vector<std::string>& addresses = communicator.host_group()->roster().addresses;
-  return {addresses.begin(), addresses.end()};
 }
 
 /// Gathers what each rank asked for by what it is.
@@ -190,35 +184,18 @@ void JobEvents::TellOperators(News news) {
                                      .data = *data});
 }
 
-// The wide communicators go first: those within them have then nothing to add.
-std::vector<const Communicator*> JobEvents::CommunicatorsOf(const Job& job) const {
-  std::vector<const Communicator*> found;
-  for (const auto& [id, communicator] : services_.communicators->all()) {
-    if (communicator->job() == &job && communicator->host_group() != nullptr) {
-      found.push_back(communicator.get());
-    }
-  }
-  std::stable_sort(found.begin(), found.end(), [](const Communicator* a, const Communicator* b) {
-    return a->host_group()->roster().hosts() > b->host_group()->roster().hosts();
-  });
-  return found;
-}
-
 void JobEvents::Spread(const Job& job, EventMessage message, const CameBy& came_by) {
   std::set<std::string> covered;
   if (came_by.communicator != nullptr) {
-    covered = HostsOf(*came_by.communicator);
+    covered = JobCommunicators::HostsOf(*came_by.communicator);
     // Only its home reaches all hosts of the communicator by which the event came.
     if (came_by.communicator->host_group()->is_home()) {
       SendBy(*came_by.communicator, message, came_by);
     }
   }
-  for (const Communicator* const communicator : CommunicatorsOf(job)) {
-    const std::set<std::string> hosts = HostsOf(*communicator);
-    if (std::includes(covered.begin(), covered.end(), hosts.begin(), hosts.end())) continue;
-    covered.insert(hosts.begin(), hosts.end());
-    SendBy(*communicator, message, came_by);
-  }
+  services_.by_job->VisitWays(job, std::move(covered), [&](const Communicator& communicator) {
+    SendBy(communicator, message, came_by);
+  });
 }
 
 // An event that a daemon does not take, since too much of the tenant's waits for it, is not worth

@@ -19,6 +19,7 @@ namespace harmonaize::daemon {
 class Cluster;
 class CommunicatorRegistry;
 class EventBus;
+class JobCommunicators;
 class PromiseBook;
 struct Job;
 struct TenantIdentity;
@@ -33,6 +34,7 @@ class JobEvents final : public CommunicatorObserver {
   struct Services {
     EventBus* bus = nullptr;
     const CommunicatorRegistry* communicators = nullptr;
+    const JobCommunicators* by_job = nullptr;
     Cluster* cluster = nullptr;   ///< nullptr where this host stands alone.
     PromiseBook* book = nullptr;  ///< Hears of all events of jobs; nullptr: nobody does.
   };
@@ -89,7 +91,6 @@ class JobEvents final : public CommunicatorObserver {
   std::optional<Event> Publish(Job& job, News news);
   void Spread(const Job& job, EventMessage message, const CameBy& came_by);
   void SendBy(const Communicator& communicator, const EventMessage& message, const CameBy& came_by);
-  std::vector<const Communicator*> CommunicatorsOf(const Job& job) const;
 
   const Services services_;
   RateTable caused_by_tenants_;  ///< Events that a tenant can cause as often as it likes.

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <utility>
 #include <vector>
 
-#include "daemon/communicator/communicator.h"
-#include "daemon/communicator/communicator_registry.h"
+#include "daemon/job_events/job_communicators.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/promises/promise_book.h"
 #include "daemon/runtime/event_loop.h"
@@ -123,7 +123,7 @@ bool NoticeAgreement::AnyAgrees(const Announcements::Active& active) const {
 bool NoticeAgreement::AllAgree(const Announcements::Active& active) const {
   const std::vector<const ToldNotice*> told = services_.book->ToldOf(active.promise);
   std::set<const Tenant*> agreeing;
-  for (const Job* job : JobsHere()) {
+  for (const Job* job : services_.by_job->WithRanksHere()) {
     if (!Agrees(told, *job)) return false;
     agreeing.insert(job->tenant);
   }
@@ -132,14 +132,6 @@ bool NoticeAgreement::AllAgree(const Announcements::Active& active) const {
       services_.sessions->all().begin(), services_.sessions->all().end(), [&](const auto& entry) {
         return !agreeing.contains(&entry.second->tenant()) || IsForming(*entry.second);
       });
-}
-
-std::set<const Job*> NoticeAgreement::JobsHere() const {
-  std::set<const Job*> jobs;
-  for (const auto& [id, communicator] : services_.communicators->all()) {
-    if (communicator->has_ranks_here()) jobs.insert(communicator->job());
-  }
-  return jobs;
 }
 
 }  // namespace harmonaize::daemon

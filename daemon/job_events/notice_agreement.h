@@ -3,7 +3,6 @@
 #include <chrono>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 
 #include "daemon/job_events/announcements.h"
@@ -13,8 +12,8 @@
 
 namespace harmonaize::daemon {
 
-class CommunicatorRegistry;
 class EventLoop;
+class JobCommunicators;
 class PromiseBook;
 class SessionTable;
 struct Job;
@@ -28,7 +27,7 @@ class NoticeAgreement {
   /// All of these outlive this object.
   struct Services {
     const Announcements* announcements = nullptr;
-    const CommunicatorRegistry* communicators = nullptr;
+    const JobCommunicators* by_job = nullptr;
     const SessionTable* sessions = nullptr;
     const PromiseBook* book = nullptr;
     EventLoop* loop = nullptr;
@@ -70,7 +69,6 @@ class NoticeAgreement {
   bool IsCandidate(const CloudNotice& notice) const;
   bool AnyAgrees(const Announcements::Active& active) const;
   bool AllAgree(const Announcements::Active& active) const;
-  std::set<const Job*> JobsHere() const;
 
   const Services services_;
   Policy policy_;

@@ -312,6 +312,10 @@ void AddEvents(const CountedElsewhere& elsewhere, Page* page) {
       .Add(elsewhere.events_repeated);
   page->Counter("events_dropped_total", "Events that were lost because too many waited.")
       .Add(elsewhere.events_dropped);
+  page->Counter("events_unshared_total",
+                "Events that operators did not hear of, since the tenant had used up its share of "
+                "their log.")
+      .Add(elsewhere.events_unshared);
   page->Gauge("events_waiting", "Events that wait to be kept.").Add(elsewhere.events_waiting);
   page->Gauge("event_subscribers", "Subscriptions that are open.").Add(elsewhere.event_subscribers);
 }

@@ -14,6 +14,7 @@ struct CountedElsewhere {
   std::vector<uint64_t> events_published;  ///< By EventType.
   uint64_t events_repeated = 0;
   uint64_t events_dropped = 0;
+  uint64_t events_unshared = 0;
   uint64_t events_waiting = 0;
   uint64_t event_subscribers = 0;
   uint64_t http_connections = 0;

@@ -32,6 +32,7 @@ CountedElsewhere CountElsewhere(EventBus* bus) {
     counted.events_published = std::move(events.published);
     counted.events_repeated = events.repeated;
     counted.events_dropped = events.dropped;
+    counted.events_unshared = events.unshared;
     counted.events_waiting = events.waiting;
     counted.event_subscribers = events.subscribers;
   }

@@ -10,7 +10,8 @@ double RateTable::TokensAt(const Bucket& bucket, Time now) const {
   return std::min(limit_.burst, bucket.tokens + seconds * limit_.per_second);
 }
 
-std::optional<std::chrono::milliseconds> RateTable::Take(const std::string& key, Time now) {
+std::optional<std::chrono::milliseconds> RateTable::Take(const std::string& key, Time now,
+                                                         double cost) {
   auto found = buckets_.find(key);
   if (found == buckets_.end()) {
     if (buckets_.size() >= kMostKeys) MakeRoom(now);
@@ -19,11 +20,11 @@ std::optional<std::chrono::milliseconds> RateTable::Take(const std::string& key,
   Bucket& bucket = found->second;
   bucket.tokens = TokensAt(bucket, now);
   bucket.at = now;
-  if (bucket.tokens >= 1) {
-    bucket.tokens -= 1;
+  if (bucket.tokens >= cost) {
+    bucket.tokens -= cost;
     return std::nullopt;
   }
-  const double wait_ms = 1000 * (1 - bucket.tokens) / limit_.per_second;
+  const double wait_ms = 1000 * (cost - bucket.tokens) / limit_.per_second;
   return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(wait_ms)));
 }
 

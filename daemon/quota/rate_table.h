@@ -24,9 +24,9 @@ class RateTable {
 
   explicit RateTable(RateLimit limit) : limit_(limit) {}
 
-  /// Counts one act under the key. Returns nullopt if the act is within the limit; otherwise for
-  /// how long the key has to wait, and counts nothing.
-  std::optional<std::chrono::milliseconds> Take(const std::string& key, Time now);
+  /// Counts an act under the key, as so many. Returns nullopt if the act is within the limit;
+  /// otherwise for how long the key has to wait, and counts nothing.
+  std::optional<std::chrono::milliseconds> Take(const std::string& key, Time now, double cost = 1);
   size_t keys() const { return buckets_.size(); }
 
  private:

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -49,6 +50,37 @@ TEST(Announcements, AJobHearsOfWhatIsNewAloneAndNotOfWhatIsOverdue) {
     ASSERT_EQ(ended.size(), 1u) << "what a job has never heard of does not end for it";
     EXPECT_EQ(ended[0].at("data").at("maintenance"), "later");
   }));
+}
+
+// They are told some at a time.
+TEST(Announcements, AllOfManyJobsHearOfItOnceAndOfItsEnd) {
+  constexpr int kJobs = 100;
+  const DaemonProcess daemon;
+  const auto heard = [](const std::string& type) {
+    std::set<std::string> jobs;
+    for (int i = 0; i < 200 && jobs.size() < kJobs; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const std::vector<json> events = EventsOf(type);
+      for (const json& event : events) jobs.insert(event.at("source"));
+      EXPECT_EQ(events.size(), jobs.size()) << type;
+    }
+    return jobs.size();
+  };
+  const std::vector<int> statuses = RunAsProcesses(1, [&](int) {
+    std::vector<ncclComm_t> communicators(kJobs);
+    for (ncclComm_t& communicator : communicators) {
+      ncclUniqueId id;
+      EXPECT_NCCL(ncclGetUniqueId(&id));
+      EXPECT_NCCL(ncclCommInitRank(&communicator, 1, id, 0));
+    }
+    Announce({"--new-id", "m1", "--in", "1h"});
+    EXPECT_EQ(heard("maintenance.scheduled"), kJobs);
+    Output({"maintenance", "cancel", "m1"});
+    EXPECT_EQ(heard("maintenance.completed"), kJobs);
+    for (const ncclComm_t communicator : communicators) EXPECT_NCCL(ncclCommDestroy(communicator));
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>{0});
 }
 
 TEST(Announcements, AJobThatHasEndedIsNotWaitedForAlsoAfterARestart) {

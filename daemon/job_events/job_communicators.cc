@@ -1,0 +1,70 @@
+#include "daemon/job_events/job_communicators.h"
+
+#include "daemon/communicator/communicator.h"
+#include "daemon/multihost/host_group.h"
+
+namespace harmonaize::daemon {
+
+bool JobCommunicators::HasRanksHere(const Job* job) const {
+  const auto found = jobs_.find(job);
+  return found != jobs_.end() && !found->second.by_ranks.empty();
+}
+
+std::vector<Job*> JobCommunicators::WithRanksHere() const {
+  std::vector<Job*> jobs;
+  for (const auto& [job, communicators] : jobs_) {
+    if (!communicators.by_ranks.empty()) jobs.push_back(job);
+  }
+  return jobs;
+}
+
+std::vector<int32_t> JobCommunicators::RanksHere(const Job& job) const {
+  const auto found = jobs_.find(&job);
+  if (found == jobs_.end() || found->second.by_ranks.empty()) return {};
+  const Communicator& largest = *found->second.by_ranks.begin()->second.begin()->second;
+  std::vector<int32_t> ranks;
+  for (int rank = 0; rank < largest.ranks(); ++rank) {
+    if (!largest.IsRemote(rank) && !largest.HasLeft(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::set<std::string> JobCommunicators::HostsOf(const Communicator& communicator) {
+  const std::vector<std::string>& addresses = communicator.host_group()->roster().addresses;
+  return {addresses.begin(), addresses.end()};
+}
+
+void JobCommunicators::OnFormed(const Communicator& communicator, int /*hosts*/) {
+  OfJob& of_job = jobs_[communicator.job()];
+  if (communicator.has_ranks_here()) {
+    of_job.by_ranks[communicator.ranks()][communicator.id()] = &communicator;
+  }
+  if (communicator.host_group() == nullptr) return;
+  const Hosts hosts = HostsOf(communicator);
+  if (!of_job.by_hosts[hosts].emplace(communicator.id(), &communicator).second) return;
+  for (const std::string& host : hosts) ++of_job.hosts[host];
+}
+
+void JobCommunicators::OnEnded(const Communicator& communicator) {
+  const auto found = jobs_.find(communicator.job());
+  if (found == jobs_.end()) return;
+  OfJob& of_job = found->second;
+  const auto here = of_job.by_ranks.find(communicator.ranks());
+  if (here != of_job.by_ranks.end()) {
+    here->second.erase(communicator.id());
+    if (here->second.empty()) of_job.by_ranks.erase(here);
+  }
+  if (communicator.host_group() != nullptr) {
+    const Hosts hosts = HostsOf(communicator);
+    const auto spanning = of_job.by_hosts.find(hosts);
+    if (spanning != of_job.by_hosts.end() && spanning->second.erase(communicator.id()) > 0) {
+      if (spanning->second.empty()) of_job.by_hosts.erase(spanning);
+      for (const std::string& host : hosts) {
+        if (--of_job.hosts[host] == 0) of_job.hosts.erase(host);
+      }
+    }
+  }
+  if (of_job.by_ranks.empty() && of_job.by_hosts.empty()) jobs_.erase(found);
+}
+
+}  // namespace harmonaize::daemon
