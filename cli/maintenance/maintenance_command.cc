@@ -188,8 +188,9 @@ void AddAnnounce(CLI::App& maintenance, CommandLine& command_line) {
       announce->add_option("--id", options->id, "Change the announcement that has this id")
           ->type_name("ANNOUNCEMENT");
   announce
-      ->add_option("--new-id", options->new_id,
-                   "The id of a new announcement: a-z, 0-9 and '-'\n(default: one is drawn)")
+      ->add_option(
+          "--new-id", options->new_id,
+          "The id of a new announcement: a-z, 0-9 and '-'.\nJobs read it (default: one is drawn)")
       ->check(CLI::Validator(CheckNewId, ""))
       ->type_name("ID")
       ->excludes(id);

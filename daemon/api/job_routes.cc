@@ -16,13 +16,23 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns the job with this id or name; nullptr if the snapshot has none. Of several with the name
-/// it is the one that began last.
-const json* FindJob(const json& jobs, const std::string& which) {
-  const json* found = nullptr;
+/// The job that a word stands for.
+struct FoundJob {
+  const json* job = nullptr;  ///< nullptr: the snapshot has none.
+  /// It is a name, and jobs of several tenants have it.
+  bool of_several_tenants = false;
+};
+
+/// Finds the job with this id or name. Of several of one tenant it is the one that began last.
+FoundJob FindJob(const json& jobs, const std::string& which) {
+  FoundJob found;
   for (const json& job : jobs) {
-    if (job.at("id") == which) return &job;
-    if (job.at("name") == which) found = &job;
+    if (job.at("id") == which) return {&job};
+    if (job.at("name") != which) continue;
+    // Operators' snapshots alone say whose a job is.
+    const bool same =
+        found.job == nullptr || found.job->value("tenant", "") == job.value("tenant", "");
+    found = {&job, found.of_several_tenants || !same};
   }
   return found;
 }
@@ -101,11 +111,15 @@ struct SnapshotRoute {
 HttpResponse AnswerOf(const SnapshotRoute& route, const json& jobs,
                       const HttpParameters& parameters) {
   const auto which = parameters.find("job");
-  const json* const job = which != parameters.end() ? FindJob(jobs, which->second) : nullptr;
-  if (job == nullptr && which != parameters.end()) {
+  const bool names_one = which != parameters.end();
+  const FoundJob found = names_one ? FindJob(jobs, which->second) : FoundJob();
+  if (found.of_several_tenants) {
+    return HttpProblem(409, "jobs of several tenants have this name; GET /v1/jobs lists their ids");
+  }
+  if (found.job == nullptr && names_one) {
     return HttpProblem(404, "there is no such job here; GET /v1/jobs lists yours");
   }
-  return {.body = DumpJson(route.view(jobs, job))};
+  return {.body = DumpJson(route.view(jobs, found.job))};
 }
 
 HttpRoute RouteOf(const ApiServices& services, SnapshotRoute route) {

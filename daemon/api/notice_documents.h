@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string_view>
-
 #include <nlohmann/json.hpp>
 
 #include "daemon/access/engine_rooms.h"
@@ -10,13 +8,6 @@
 #include "daemon/promises/promise.h"
 
 namespace harmonaize::daemon {
-
-/// Names of the kinds and states of notices, in the order of their values. The last kind is for
-/// drains alone.
-inline constexpr std::string_view kNoticeKinds[] = {"maintenance", "reclaim", "risk_of_reclaim",
-                                                    "unhealthy", "service_restart"};
-inline constexpr std::string_view kNoticeStates[] = {"scheduled", "started", "completed",
-                                                     "withdrawn"};
 
 /// Returns a time in seconds since 1970 as text; null for 0.
 nlohmann::json TimeOrNull(double unix_seconds);

@@ -231,7 +231,8 @@ struct Injected {
 Result<Injected> InjectedIn(const std::string& text) {
   static constexpr std::string_view kFields[] = {"job", "type", "subject", "data"};
   JsonBody body(text, kFields);
-  body.Need("job", "the id of the job that is to hear of it, or \"\" for operators alone");
+  body.Need("job",
+            "the id or the name of the job that is to hear of it, or \"\" for operators alone");
   body.Need("type", "GET /v1/event-types lists the types");
   body.Need("data", "an object with the fields of the type's schema");
   const std::string job = body.Text("job", 64).value_or("");
@@ -250,18 +251,32 @@ Result<Injected> InjectedIn(const std::string& text) {
   return Injected{job, *type, subject, std::move(checked)};
 }
 
+/// Finds the job with this id or name, of whatever tenant. Of several of one tenant it is the one
+/// that began last.
+Result<Job*> JobCalled(EngineRooms& rooms, const std::string& which) {
+  Job* found = nullptr;
+  for (const auto& [key, job] : rooms.jobs().all()) {
+    if (job->id.text() == which) return job.get();
+    if (job->name != which) continue;
+    if (found != nullptr && found->tenant != job->tenant) {
+      return InvalidUsage("jobs of several tenants are called '{}'; GET /v1/jobs lists their ids",
+                          CleanText(which, 64));
+    }
+    if (found == nullptr || found->began_seconds < job->began_seconds) found = job.get();
+  }
+  if (found != nullptr) return found;
+  return Unavailable("there is no job '{}' on this host; GET /v1/jobs lists them",
+                     CleanText(which, 64));
+}
+
 Result<json> Inject(EngineRooms& rooms, const Injected& injected) {
   if (injected.job.empty()) {
     rooms.events().job_events().TellOperators(injected.news());
     return json{{"told", true}};
   }
-  for (const auto& [key, job] : rooms.jobs().all()) {
-    if (job->id.text() != injected.job) continue;
-    rooms.events().job_events().Tell(*job, injected.news());
-    return json{{"told", true}};
-  }
-  return Unavailable("there is no job '{}' on this host; GET /v1/jobs lists them",
-                     CleanText(injected.job, 64));
+  HZ_ASSIGN_OR_RETURN(Job* const job, JobCalled(rooms, injected.job));
+  rooms.events().job_events().Tell(*job, injected.news());
+  return json{{"told", true}};
 }
 
 HttpRoute Read(const ApiServices& services, std::string pattern,

@@ -279,16 +279,16 @@ void HttpConnection::HoldToken(const HttpToken& token) {
 }
 
 // No address, token or number begins like the keys of probes. A constant answer costs no more than
-// its refusal would, and strangers' requests are all counted, because their tokens were looked up.
+// its refusal would, so many are given. Strangers' requests are all counted alike, because their
+// tokens were looked up.
 std::optional<std::chrono::milliseconds> HttpConnection::TakeRate() {
-  const bool is_stranger = request_.caller.scope == HttpScope::kStranger;
-  if (!is_stranger && Reads(thread_->services().constant_paths)) return std::nullopt;
   const std::string apart = Reads(thread_->services().probe_paths) ? "probe " : "";
-  if (is_stranger) {
+  if (request_.caller.scope == HttpScope::kStranger) {
     return thread_->strangers().Take(apart + peer_.address, Now());
   }
   const std::string key =
       peer_.where.is_tcp ? token_ : fmt::format("{}", request_.caller.tenant.number);
+  if (Reads(thread_->services().constant_paths)) return thread_->constants().Take(key, Now());
   return thread_->callers().Take(apart + key, Now());
 }
 

@@ -33,8 +33,9 @@ struct HttpLimits {
   /// From a token that does not hold to the answer, whatever is wrong with it.
   Milliseconds failure_answered_after{200};
 
-  RateLimit caller_requests = {50, 200};  ///< Of a tenant, an operator or a token.
-  RateLimit stranger_requests = {5, 40};  ///< Of a remote address, without a token that holds.
+  RateLimit caller_requests = {50, 200};      ///< Of a tenant, an operator or a token.
+  RateLimit constant_requests = {500, 1000};  ///< Of a caller, for answers that are constant.
+  RateLimit stranger_requests = {5, 40};      ///< Of a remote address, without a token that holds.
 
   size_t token_connections = 64;     ///< TCP connections that have shown the same token.
   size_t address_connections = 256;  ///< TCP connections of one address that have shown a token.

@@ -24,6 +24,7 @@ HttpThread::HttpThread(std::shared_ptr<HttpServices> services, Identity identity
       work_(context_.get_executor()),
       unused_(context_),
       callers_(services_->limits.caller_requests),
+      constants_(services_->limits.constant_requests),
       strangers_(services_->limits.stranger_requests),
       guests_(services_->limits) {}
 

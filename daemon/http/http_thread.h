@@ -63,6 +63,7 @@ class HttpThread : public std::enable_shared_from_this<HttpThread> {
   /// Tells whoever writes to a stream that it has ended.
   void EndStream(const std::shared_ptr<EventQueue>& queue) noexcept;
   RateTable& callers() { return callers_; }
+  RateTable& constants() { return constants_; }
   RateTable& strangers() { return strangers_; }
   TcpGuests& guests() { return guests_; }
   /// Runs `call` when the thread closes, before it ends: whoever keeps the context busy stops then.
@@ -91,6 +92,7 @@ class HttpThread : public std::enable_shared_from_this<HttpThread> {
   std::map<uint64_t, std::shared_ptr<HttpConnection>> connections_;
   uint64_t next_number_ = 1;
   RateTable callers_;
+  RateTable constants_;
   RateTable strangers_;
   TcpGuests guests_;
   std::vector<std::function<void()>> on_closing_;

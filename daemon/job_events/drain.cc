@@ -1,11 +1,8 @@
 #include "daemon/job_events/drain.h"
 
 #include <fmt/format.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "daemon/communicator/communicator_registry.h"
@@ -15,7 +12,6 @@
 #include "daemon/promises/promise_book.h"
 #include "daemon/promises/record_fields.h"
 #include "daemon/promises/record_keeper.h"
-#include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/waiting_count.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
@@ -27,10 +23,6 @@ namespace {
 
 using nlohmann::json;
 using NoticeState = CloudNotice::State;
-
-/// Nanoseconds between looks at what a drain waits for. The last communicator's end and the
-/// deadline are noticed within it.
-constexpr long kLookNanoseconds = 200'000'000;
 
 constexpr char kDrainRecord[] = "drain";
 constexpr char kDrainKey[] = "this";
@@ -78,10 +70,6 @@ const char* NameOf(Drain::State state) {
     case Drain::State::kRestarting: return "restarting";
   }
   return "unknown";
-}
-
-Drain::~Drain() {
-  if (timer_.valid()) services_.loop->Unwatch(timer_.get());
 }
 
 Drain::State Drain::state() const {
@@ -138,8 +126,7 @@ Status Drain::Cancel() {
 }
 
 void Drain::Forget() {
-  if (timer_.valid()) services_.loop->Unwatch(timer_.get());
-  timer_.Reset();
+  next_look_.Stop();
   id_.clear();
   since_seconds_ = 0;
   order_ = {};
@@ -185,23 +172,7 @@ void Drain::Keep() const {
 // ---------------------------------------------------------------------------------------------
 // Waiting
 
-Status Drain::Watch() {
-  if (timer_.valid()) return Status::Ok();
-  FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!timer.valid()) return ErrnoError(errno, "cannot make a timer");
-  const timespec every{.tv_sec = 0, .tv_nsec = kLookNanoseconds};
-  const itimerspec times{.it_interval = every, .it_value = every};
-  if (timerfd_settime(timer.get(), 0, &times, nullptr) != 0) {
-    return ErrnoError(errno, "cannot set a timer");
-  }
-  HZ_RETURN_IF_ERROR(services_.loop->Watch(timer.get(), [this] { Look(); }));
-  timer_ = std::move(timer);
-  return Status::Ok();
-}
-
 void Drain::Look() {
-  uint64_t expirations = 0;
-  if (read(timer_.get(), &expirations, sizeof expirations) < 0) return;
   if (!order_.restart || restarting_ || state() != State::kDrained) return;
   restarting_ = true;
   const size_t left = services_.communicators->all().size();

@@ -1,13 +1,14 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "daemon/promises/record_store.h"
+#include "daemon/runtime/loop_timer.h"
 #include "daemon/sources/cloud_notice.h"
-#include "src/base/file_descriptor.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -45,8 +46,7 @@ class Drain {
     std::function<void()> restart = {};
   };
 
-  explicit Drain(Services services) : services_(std::move(services)) {}
-  ~Drain();
+  explicit Drain(Services services) : services_(std::move(services)), next_look_(services_.loop) {}
   Drain(const Drain&) = delete;
   Drain& operator=(const Drain&) = delete;
 
@@ -83,7 +83,13 @@ class Drain {
   std::optional<uint64_t> left_at_restart() const { return left_at_restart_; }
 
  private:
-  Status Watch();
+  /// Time between looks at what a drain waits for. The last communicator's end and the deadline are
+  /// noticed within it.
+  static constexpr std::chrono::milliseconds kLookEvery{200};
+
+  Status Watch() {
+    return next_look_.Start(kLookEvery, [this] { Look(); });
+  }
   void Look();
   void Forget();
   bool IsEmpty() const;
@@ -96,7 +102,7 @@ class Drain {
   void Announce(CloudNotice::State state);
 
   const Services services_;
-  FileDescriptor timer_;
+  LoopTimer next_look_;
   Order order_;
   std::string id_;  ///< Of the announcement; "": it does not drain.
   double since_seconds_ = 0;

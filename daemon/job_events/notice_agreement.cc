@@ -1,10 +1,6 @@
 #include "daemon/job_events/notice_agreement.h"
 
-#include <sys/timerfd.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <set>
 #include <utility>
 #include <vector>
@@ -12,7 +8,6 @@
 #include "daemon/job_events/job_communicators.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/promises/promise_book.h"
-#include "daemon/runtime/event_loop.h"
 #include "daemon/tenant/session_table.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/log.h"
@@ -22,9 +17,9 @@ namespace {
 
 using AgreementClock = std::chrono::steady_clock;
 
-/// Seconds between looks. A program that connects and goes between two of them has formed no
+/// Time between looks. A program that connects and goes between two of them has formed no
 /// communicator that the notice could harm.
-constexpr time_t kAgreementLookSeconds = 1;
+constexpr std::chrono::seconds kAgreementLookEvery(1);
 
 bool Agrees(const std::vector<const ToldNotice*>& told, const Job& job) {
   return std::any_of(told.begin(), told.end(), [&](const ToldNotice* one) {
@@ -42,42 +37,15 @@ bool IsForming(Session& session) {
 
 }  // namespace
 
-NoticeAgreement::~NoticeAgreement() {
-  Unwatch();
-}
-
 // ---------------------------------------------------------------------------------------------
 // Looking
 
 void NoticeAgreement::OnAnswer() {
   if (policy_.source.empty() || !Look()) return;
-  const Status watched = Watch();
-  if (!watched.ok()) Log(LogLevel::kWarning, kLogInit, "{}", watched.message());
-}
-
-Status NoticeAgreement::Watch() {
-  if (timer_.valid()) return Status::Ok();
-  FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!timer.valid()) return ErrnoError(errno, "cannot make a timer");
-  const timespec every{.tv_sec = kAgreementLookSeconds, .tv_nsec = 0};
-  const itimerspec times{.it_interval = every, .it_value = every};
-  if (timerfd_settime(timer.get(), 0, &times, nullptr) != 0) {
-    return ErrnoError(errno, "cannot set a timer");
-  }
-  HZ_RETURN_IF_ERROR(services_.loop->Watch(timer.get(), [this] { OnTimer(); }));
-  timer_ = std::move(timer);
-  return Status::Ok();
-}
-
-void NoticeAgreement::Unwatch() {
-  if (timer_.valid()) services_.loop->Unwatch(timer_.get());
-  timer_.Reset();
-}
-
-void NoticeAgreement::OnTimer() {
-  uint64_t expirations = 0;
-  if (read(timer_.get(), &expirations, sizeof expirations) < 0) return;
-  if (!Look()) Unwatch();
+  const Status started = next_look_.Start(kAgreementLookEvery, [this] {
+    if (!Look()) next_look_.Stop();
+  });
+  if (!started.ok()) Log(LogLevel::kWarning, kLogInit, "{}", started.message());
 }
 
 bool NoticeAgreement::Look() {

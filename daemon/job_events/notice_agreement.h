@@ -6,9 +6,8 @@
 #include <string>
 
 #include "daemon/job_events/announcements.h"
+#include "daemon/runtime/loop_timer.h"
 #include "daemon/sources/cloud_notice.h"
-#include "src/base/file_descriptor.h"
-#include "src/base/status.h"
 
 namespace harmonaize::daemon {
 
@@ -42,8 +41,8 @@ class NoticeAgreement {
     std::function<void(const CloudNotice&)> on_agreement = {};
   };
 
-  explicit NoticeAgreement(const Services& services) : services_(services) {}
-  ~NoticeAgreement();
+  explicit NoticeAgreement(const Services& services)
+      : services_(services), next_look_(services.loop) {}
   NoticeAgreement(const NoticeAgreement&) = delete;
   NoticeAgreement& operator=(const NoticeAgreement&) = delete;
 
@@ -61,9 +60,6 @@ class NoticeAgreement {
     bool told = false;  ///< on_agreement has been called.
   };
 
-  Status Watch();
-  void Unwatch();
-  void OnTimer();
   // Returns whether there is something to look at again.
   bool Look();
   bool IsCandidate(const CloudNotice& notice) const;
@@ -73,7 +69,7 @@ class NoticeAgreement {
   const Services services_;
   Policy policy_;
   std::map<std::string, State> states_;  ///< By the notice's id.
-  FileDescriptor timer_;
+  LoopTimer next_look_;
 };
 
 }  // namespace harmonaize::daemon

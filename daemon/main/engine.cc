@@ -165,6 +165,8 @@ ReportSources Engine::report_sources() {
           .control_loop = &*control_loop_,
           .counts = &communicator_counts_,
           .diagnosis = &*diagnosis_,
+          .announcements = events_ == nullptr ? nullptr : &events_->announcements(),
+          .drain = events_ == nullptr ? nullptr : &events_->drain(),
           .usage = &*usage_};
 }
 
@@ -174,8 +176,10 @@ Status Engine::JoinCluster(std::shared_ptr<transport::ListeningSockets> listenin
   if (cluster_->fabric() != nullptr) fabrics_.SetOwn(cluster_->fabric());
   control_loop_->Begin(cluster_.get());
   HZ_RETURN_IF_ERROR(loop_->Watch(cluster_->fd(), [this] { cluster_->OnReadable(); }));
-  Log(LogLevel::kInfo, kLogInit, "other daemons reach this one at {}{}", cluster_->address(),
-      cluster_->host_name().empty() ? "" : " as " + cluster_->host_name());
+  if (cluster_->listens()) {
+    Log(LogLevel::kInfo, kLogInit, "other daemons reach this one at {}{}", cluster_->address(),
+        cluster_->host_name().empty() ? "" : " as " + cluster_->host_name());
+  }
   return Status::Ok();
 }
 

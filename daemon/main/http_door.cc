@@ -1,19 +1,15 @@
 #include "daemon/main/http_door.h"
 
-#include <sys/timerfd.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdint>
+#include <chrono>
 
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
 namespace {
 
-/// Seconds between two tries to listen at a port that another process has: short beside the time
-/// that an operator needs to find that process.
-constexpr int kTryEverySeconds = 5;
+/// Time between two tries to listen at a port that another process has: short beside the time that
+/// an operator needs to find that process.
+constexpr std::chrono::seconds kTryEvery(5);
 
 }  // namespace
 
@@ -27,13 +23,9 @@ Result<std::unique_ptr<HttpDoor>> HttpDoor::Open(const HttpConfig& config, HttpS
   Log(LogLevel::kWarning, kLogInit,
       "{}; tokens and the status page are served at the Unix sockets alone until it is free, and "
       "the daemon tries again every {} s",
-      listening.message(), kTryEverySeconds);
-  HZ_RETURN_IF_ERROR(door->TryAgainLater());
+      listening.message(), kTryEvery.count());
+  HZ_RETURN_IF_ERROR(door->next_try_.Start(kTryEvery, [self = door.get()] { self->TryAgain(); }));
   return door;
-}
-
-HttpDoor::~HttpDoor() {
-  StopTrying();
 }
 
 Status HttpDoor::Listen() {
@@ -53,28 +45,11 @@ Status HttpDoor::Listen() {
   return Status::Ok();
 }
 
-Status HttpDoor::TryAgainLater() {
-  timer_ = FileDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  const itimerspec every{{kTryEverySeconds, 0}, {kTryEverySeconds, 0}};
-  if (!timer_.valid() || timerfd_settime(timer_.get(), 0, &every, nullptr) != 0) {
-    return ErrnoError(errno, "cannot make a timer");
-  }
-  return loop_->Watch(timer_.get(), [this] { TryAgain(); });
-}
-
 void HttpDoor::TryAgain() {
-  uint64_t times = 0;
-  static_cast<void>(!read(timer_.get(), &times, sizeof times));
   const Status listening = Listen();
   if (listening.code() == Code::kUnavailable) return;
   if (!listening.ok()) Log(LogLevel::kError, kLogInit, "{}", listening.message());
-  StopTrying();
-}
-
-void HttpDoor::StopTrying() {
-  if (!timer_.valid()) return;
-  loop_->Unwatch(timer_.get());
-  timer_.Reset();
+  next_try_.Stop();
 }
 
 }  // namespace harmonaize::daemon

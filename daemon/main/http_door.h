@@ -4,8 +4,7 @@
 
 #include "daemon/config/config.h"
 #include "daemon/http/http_server.h"
-#include "daemon/runtime/event_loop.h"
-#include "src/base/file_descriptor.h"
+#include "daemon/runtime/loop_timer.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -19,24 +18,20 @@ class HttpDoor {
   /// configuration.
   static Result<std::unique_ptr<HttpDoor>> Open(const HttpConfig& config, HttpServer* server,
                                                 EventLoop* loop);
-  ~HttpDoor();
   HttpDoor(const HttpDoor&) = delete;
   HttpDoor& operator=(const HttpDoor&) = delete;
 
  private:
   HttpDoor(const HttpConfig& config, HttpServer* server, EventLoop* loop)
-      : config_(config), server_(server), loop_(loop) {}
+      : config_(config), server_(server), next_try_(loop) {}
 
   bool with_tls() const { return !config_.certificate_file.empty() || !config_.key_file.empty(); }
   Status Listen();
-  Status TryAgainLater();
   void TryAgain();
-  void StopTrying();
 
   const HttpConfig config_;
   HttpServer* const server_;
-  EventLoop* const loop_;
-  FileDescriptor timer_;  ///< Fires when it is time for the next try; none: no try follows.
+  LoopTimer next_try_;
 };
 
 }  // namespace harmonaize::daemon

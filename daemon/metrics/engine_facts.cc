@@ -6,6 +6,8 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/control/control_loop.h"
+#include "daemon/job_events/announcements.h"
+#include "daemon/job_events/drain.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/tenant/tenant_table.h"
@@ -45,6 +47,7 @@ EngineFacts FactGatherer::Gather(const ReportSources& sources) {
   facts.counts = sources.counts->counts();
   GatherTenants(sources, &facts);
   GatherCommunicators(sources, &facts);
+  GatherAnnouncements(sources, &facts);
   GatherNetwork(sources, &facts);
   facts.gather_seconds = static_cast<double>(MonotonicNanoseconds() - begun_ns) * 1e-9;
   return facts;
@@ -81,6 +84,19 @@ void FactGatherer::GatherCommunicators(const ReportSources& sources, EngineFacts
   for (const TenantFacts& tenant : facts->tenants) {
     facts->ranks += static_cast<uint64_t>(tenant.held[static_cast<size_t>(Resource::kRanks)]);
   }
+}
+
+void FactGatherer::GatherAnnouncements(const ReportSources& sources, EngineFacts* facts) {
+  if (sources.announcements == nullptr) return;
+  AnnouncementFacts& announcements = facts->announcements;
+  for (const Announcements::Active& active : sources.announcements->All()) {
+    const bool is_to_come = active.notice.state == CloudNotice::State::kScheduled;
+    ++(is_to_come ? announcements.scheduled : announcements.started)[active.notice.kind];
+    if (IsOverdue(active.notice)) ++announcements.overdue;
+  }
+  announcements.draining = sources.drain->state() != Drain::State::kServing;
+  announcements.drain_deadline_seconds =
+      static_cast<double>(sources.drain->order().deadline_seconds.value_or(0));
 }
 
 void FactGatherer::GatherNetwork(const ReportSources& sources, EngineFacts* facts) {

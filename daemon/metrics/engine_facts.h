@@ -12,6 +12,7 @@
 #include "daemon/plans/congestion.h"
 #include "daemon/quota/holdings.h"
 #include "daemon/reports/report_sources.h"
+#include "daemon/sources/cloud_notice.h"
 #include "src/executor/host/executor.h"
 #include "src/transport/transport.h"
 
@@ -42,6 +43,15 @@ struct FabricLinkFacts {
   double measured = 0;
 };
 
+/// What is announced for this host.
+struct AnnouncementFacts {
+  std::map<CloudNotice::Kind, uint64_t> scheduled;
+  std::map<CloudNotice::Kind, uint64_t> started;
+  uint64_t overdue = 0;  ///< Those scheduled ones whose time has passed (IsOverdue).
+  bool draining = false;
+  double drain_deadline_seconds = 0;  ///< Since 1970; 0: none.
+};
+
 /// What the engine knows that metrics and bills are made from. Thread: any, once it is made.
 struct EngineFacts {
   double started_seconds = 0;  ///< Since 1970; always the same.
@@ -62,6 +72,8 @@ struct EngineFacts {
   uint64_t ranks = 0;                       ///< Ranks on this host.
   uint64_t running_jobs = 0;
   uint64_t ended_jobs = 0;  ///< Ended jobs that are remembered.
+
+  AnnouncementFacts announcements;
 
   bool in_cluster = false;
   uint64_t linked_daemons = 0;
@@ -84,6 +96,7 @@ class FactGatherer {
 
   void GatherTenants(const ReportSources& sources, EngineFacts* facts);
   void GatherCommunicators(const ReportSources& sources, EngineFacts* facts);
+  void GatherAnnouncements(const ReportSources& sources, EngineFacts* facts);
   void GatherNetwork(const ReportSources& sources, EngineFacts* facts);
   void GatherRails(const ReportSources& sources, EngineFacts* facts);
 

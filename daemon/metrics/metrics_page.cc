@@ -5,6 +5,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <initializer_list>
+#include <iterator>
 #include <utility>
 
 #include "daemon/version.h"
@@ -104,6 +105,27 @@ void AddWorkers(const ExecutorCounters& executor, Page* page) {
       .Add(executor.operations);
   page->Counter("failed_executions_total", "Those among them that failed or were canceled.")
       .Add(executor.failed_operations);
+}
+
+void AddAnnouncements(const AnnouncementFacts& facts, Page* page) {
+  Family announced = page->Gauge("announcements", "What is announced for this host, or holds now.");
+  for (const auto& [state, by_kind] :
+       {std::pair("scheduled", &facts.scheduled), std::pair("started", &facts.started)}) {
+    for (size_t i = 0; i < std::size(kNoticeKinds); ++i) {
+      const auto found = by_kind->find(static_cast<CloudNotice::Kind>(i));
+      const uint64_t count = found == by_kind->end() ? 0 : found->second;
+      announced.Add(count, {{"kind", std::string(kNoticeKinds[i])}, {"state", state}});
+    }
+  }
+  page->Gauge("announcements_overdue",
+              "Announcements whose time has passed, and of which nobody has said that they began.")
+      .Add(facts.overdue);
+  page->Gauge("draining", "1 while the daemon drains, or is drained; otherwise 0.")
+      .Add(facts.draining ? 1 : 0);
+  page->Gauge(
+          "drain_deadline_seconds",
+          "Until when the drain waits for jobs, in seconds since 1970; 0: there is no deadline.")
+      .Add(facts.drain_deadline_seconds);
 }
 
 void AddCommunicators(const EngineFacts& facts, Page* page) {
@@ -352,6 +374,7 @@ std::string MetricsPage(const EngineFacts& facts, const std::vector<NamedTenant>
   Page page;
   AddDaemon(facts, &page);
   AddWorkers(facts.executor, &page);
+  AddAnnouncements(facts.announcements, &page);
   AddCommunicators(facts, &page);
   AddUsage(tenants, &page);
   AddHoldings(facts, tenants, &page);

@@ -8,11 +8,13 @@ class Executor;
 
 namespace harmonaize::daemon {
 
+class Announcements;
 class Cluster;
 class CommunicatorCounts;
 class CommunicatorRegistry;
 class ControlLoop;
 class Diagnosis;
+class Drain;
 class HostTuning;
 class JobTable;
 class PendingFormations;
@@ -38,6 +40,8 @@ struct ReportSources {
   const ControlLoop* control_loop = nullptr;
   const CommunicatorCounts* counts = nullptr;
   const Diagnosis* diagnosis = nullptr;
+  const Announcements* announcements = nullptr;  ///< nullptr: nobody hears of events.
+  const Drain* drain = nullptr;                  ///< The same.
   UsageLedger* usage = nullptr;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace harmonaize::daemon {
 
@@ -52,5 +53,12 @@ struct CloudNotice {
 
   bool operator==(const CloudNotice&) const = default;
 };
+
+/// Names of the kinds and states of notices, in the order of their values. The last kind is for
+/// drains alone.
+inline constexpr std::string_view kNoticeKinds[] = {"maintenance", "reclaim", "risk_of_reclaim",
+                                                    "unhealthy", "service_restart"};
+inline constexpr std::string_view kNoticeStates[] = {"scheduled", "started", "completed",
+                                                     "withdrawn"};
 
 }  // namespace harmonaize::daemon

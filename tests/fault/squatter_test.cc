@@ -21,6 +21,7 @@
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 #include "tests/support/other_users.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize::testing {
@@ -306,13 +307,14 @@ TEST_F(SquatterTest, LoadsNothingIntoASetuidProgram) {
         "HARMONAIZE_FALLBACK=nccl\nHARMONAIZE_NCCL_LIBRARY=" + kTrap + "\n";
     std::ofstream("/tmp/home/.nccl.conf") << settings;
     std::ofstream("/tmp/home/named.conf") << settings;
-    const std::vector<Environment> ways = {
+    std::vector<Environment> ways = {
         {{"HARMONAIZE_FALLBACK", "nccl"}, {"HARMONAIZE_NCCL_LIBRARY", kTrap}},
         {{"HARMONAIZE_FALLBACK", "nccl"}, {"LD_LIBRARY_PATH", "/tmp/trap"}},
         {{"HOME", "/tmp/home"}},
         {{"NCCL_CONF_FILE", "/tmp/home/named.conf"}},
-        {{"LD_PRELOAD", kTrap}},
     };
+    // A program with a sanitizer refuses to begin with another library preloaded.
+    if (!kSanitized) ways.push_back({{"LD_PRELOAD", kTrap}});
     const std::string program = "/tmp/setuid_probe";
     fs::copy_file(kProbe, program);
     for (const Environment& way : ways) {

@@ -25,6 +25,7 @@
 #include "src/ipc/http_socket.h"
 #include "src/ipc/messages.h"
 #include "tests/integration/command_line.h"
+#include "tests/integration/operator_commands.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/lingering_socket.h"
 #include "tests/support/stranger.h"
@@ -239,6 +240,24 @@ TEST(ADaemonWhosePortIsTaken, ServesWithoutItUntilItIsFree) {
     page = PageAt(port);
   }
   ExpectHolds(page, "200 OK");
+}
+
+TEST(ADaemonWhosePortIsTaken, ServesRanksOfItsHostWithoutTheClusters) {
+  auto other = std::make_unique<FileDescriptor>(BoundTo(0));
+  const DaemonProcess daemon(
+      fmt::format("[cluster]\naddress = \"127.0.0.1:{}\"\nallow_unauthenticated = true\n",
+                  PortOf(*other)),
+      true);
+  EXPECT_TRUE(WithRanks("train", [](ncclComm_t, int) {}));
+  ExpectHolds(daemon.Log(), "no daemon of another host reaches this one");
+  other.reset();
+  const auto begun = steady_clock::now();
+  const std::string reached = "the port is free: other daemons reach this one at 127.0.0.1:";
+  while (daemon.Log().find(reached) == std::string::npos &&
+         steady_clock::now() - begun < kPatience) {
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  ExpectHolds(daemon.Log(), reached);
 }
 
 }  // namespace

@@ -27,6 +27,7 @@
 #include "tests/support/other_users.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/shared_by_processes.h"
+#include "tests/support/stranger.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize::testing {
@@ -276,6 +277,45 @@ TEST(Http, UsersDoNotSeeEachOther) {
   for (const pid_t child : children) EXPECT_EQ(StatusOf(child), 0);
   const auto [status, jobs] = AsOperator(daemon.socket_path(), {.target = "/v1/jobs"});
   EXPECT_EQ(jobs.at("jobs").size(), 2u) << "operators see all";
+}
+
+// Operators are told when a name does not say whose job is meant. Each user finds its own.
+TEST(Http, ANameThatJobsOfTwoUsersHaveStandsForNeither) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become two users";
+  const DaemonProcess daemon;
+  ASSERT_EQ(chmod(daemon.folder().c_str(), 0755), 0);
+  const std::string order = R"({"job":"train","type":"daemon.restarted","data":{"text":"x"}})";
+  const auto tell = [&] {
+    return AsOperator(daemon.socket_path(),
+                      {.method = "POST", .target = "/v1/events", .body = order})
+        .first;
+  };
+  const auto run = [&] {
+    setenv("HARMONAIZE_JOB", "train", 1);
+    ncclComm_t alone;
+    EXPECT_EQ(JoinNamed("alone", 1, 0, &alone), ncclSuccess);
+    EXPECT_EQ(AsTenant(daemon.socket_path(), "/v1/jobs/train").first, 200);
+  };
+  EXPECT_EQ(tell(), 404);
+  Stranger bob(run);
+  EXPECT_EQ(AsOperator(daemon.socket_path(), {.target = "/v1/jobs/train"}).first, 200);
+  EXPECT_EQ(tell(), 200);
+  const std::vector<int> statuses = RunAsProcesses(1, [&](int) {
+    run();
+    for (const char* const part : {"", "/ranks", "/stuck"}) {
+      const std::string target = "/v1/jobs/train" + std::string(part);
+      // A snapshot is a moment old.
+      int status = 0;
+      for (int i = 0; i < 200 && status != 409; ++i) {
+        status = AsOperator(daemon.socket_path(), {.target = target}).first;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
+      EXPECT_EQ(status, 409) << part;
+    }
+    EXPECT_EQ(tell(), 409);
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>{0});
 }
 
 }  // namespace

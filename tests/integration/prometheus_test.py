@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import urllib.parse
 
 from live_daemons import (PATIENCE_SECONDS, ask, eventually, families_in, free_port,
@@ -166,6 +167,26 @@ def rules_are_well(prometheus):
         check(rule["state"] == "inactive", f"{rule['name']} is {rule['state']} without a reason")
 
 
+def announcements_are_counted(daemon):
+    def shows(line):
+        return any(one == line for one in daemon.as_operator("GET", "/metrics").text.splitlines())
+
+    def order(method, target, body=None):
+        answer = daemon.as_operator(method, target, body)
+        check(answer.status < 300, f"{target}: {answer.text}")
+
+    soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 2))
+    order("POST", "/v1/hosts/this/maintenance", {"kind": "reclaim", "not_before": soon})
+    order("POST", "/v1/hosts/this/drain", {"within_seconds": 3600})
+    for line in ('harmonaize_announcements{kind="reclaim",state="scheduled"} 1',
+                 'harmonaize_announcements{kind="maintenance",state="scheduled"} 1',
+                 "harmonaize_announcements_overdue 1", "harmonaize_draining 1"):
+        eventually(line, lambda: shows(line))
+    check(not shows("harmonaize_drain_deadline_seconds 0"), "the drain has a deadline")
+    order("DELETE", "/v1/hosts/this/drain")
+    eventually("it serves again", lambda: shows("harmonaize_draining 0"))
+
+
 def a_dead_daemon_is_noticed(prometheus, daemon):
     daemon.stop()
     eventually("the alert is pending", lambda: prometheus.number(
@@ -206,6 +227,7 @@ def main():
             check(shown > 30, f"only {shown} queries of the dashboard find anything")
             page = daemons[0].as_operator("GET", "/metrics").text
             run("promtool", "check", "metrics", said=page)
+            announcements_are_counted(daemons[0])
             a_dead_daemon_is_noticed(prometheus, daemons[1])
         finally:
             if prometheus is not None:

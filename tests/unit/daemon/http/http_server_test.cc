@@ -367,7 +367,7 @@ TEST_F(UnixServerTest, ProbesAreCountedApartFromWhatElseACallerAsks) {
   EXPECT_EQ(Connect()->Ask(Get("/readyz?again=1")).status, 200);
   EXPECT_EQ(Connect()->Ask(Get("/readyz")).status, 200);
   EXPECT_EQ(Connect()->Ask(Get("/readyz")).status, 429) << "they have a bound, too";
-  EXPECT_EQ(Connect()->Ask(Get("/healthz")).status, 200) << "its answer is constant";
+  EXPECT_EQ(Connect()->Ask(Get("/healthz")).status, 200) << "constant answers count apart";
 }
 
 TEST_F(UnixServerTest, AConnectionThatWasRefusedForItsRateIsReadAgainLater) {

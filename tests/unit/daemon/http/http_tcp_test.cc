@@ -312,9 +312,10 @@ TEST_F(HttpTcpTest, AFloodOfAnotherUserKeepsNobodyOut) {
   }
 }
 
-TEST_F(HttpTcpTest, AConstantAnswerIsGivenHoweverOftenItIsAskedFor) {
+TEST_F(HttpTcpTest, AConstantAnswerIsGivenMoreOftenThanOthers) {
   HttpOptions options = OptionsWithTokens();
   options.limits.caller_requests = {0.01, 2};
+  options.limits.constant_requests = {0.01, 20};
   options.limits.stranger_requests = {0.01, 2};
   StartPlain(std::move(options));
   const std::string secret = Token().secret;
@@ -322,6 +323,7 @@ TEST_F(HttpTcpTest, AConstantAnswerIsGivenHoweverOftenItIsAskedFor) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(client->Ask(Asking("GET", "/healthz", secret)).status, 200);
   }
+  EXPECT_EQ(client->Ask(Asking("GET", "/healthz", secret)).status, 429) << "it has a bound, too";
   for (const int status : {200, 200, 429}) {
     EXPECT_EQ(ConnectPlain()->Ask(Asking("GET", "/readyz", secret)).status, status);
   }

@@ -130,9 +130,9 @@ TEST(MetricsPage, AHostThatStandsAloneHasNoSamplesOfANetwork) {
 
 TEST(MetricsPage, NoLabelNamesWhatATenantCanMakeMore) {
   const ReadPage page = Read(MetricsPage(FullFacts(), {Named("alice")}, FullCounts()));
-  const std::set<std::string> bounded = {"code",   "from",     "level", "link",    "outcome",
-                                         "rail",   "resource", "scope", "source",  "state",
-                                         "tenant", "to",       "type",  "version", "worker"};
+  const std::set<std::string> bounded = {
+      "code",  "from",   "kind",  "level",  "link", "outcome", "rail",    "resource",
+      "scope", "source", "state", "tenant", "to",   "type",    "version", "worker"};
   for (const std::string& series : page.series) {
     for (size_t at = series.find("=\""); at != std::string::npos; at = series.find("=\"", at + 1)) {
       const size_t begin = series.find_last_of("{,", at) + 1;
