@@ -31,21 +31,9 @@ done
 
 tools=(setuptools wheel ninja packaging pytest expecttest)
 
-as_root=()
-((EUID == 0)) || as_root=(sudo)
-
 if ((debian)); then
   venv=build/torch-debian-venv
-  packages=(python3-torch libtorch-dev python3-dev python3-venv python3-sklearn python3-pytest)
-  missing=()
-  for package in "${packages[@]}"; do
-    [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
-      missing+=("$package")
-  done
-  if ((${#missing[@]} > 0)); then
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-      apt-get install --yes --no-install-recommends --quiet "${missing[@]}"
-  fi
+  scripts/install-dependencies.sh --with-torch
   [[ -x $venv/bin/python ]] || /usr/bin/python3 -m venv --system-site-packages "$venv"
 else
   venv=build/torch${version:+-$version}-venv

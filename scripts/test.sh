@@ -155,7 +155,7 @@ slowest_tests() {
 
 if ((install)); then
   if ((${#presets[@]} > 1)); then
-    check "packages" scripts/install-dependencies.sh --with-lint --with-fuzz --with-browser
+    check "packages" scripts/install-dependencies.sh --with-lint --with-fuzz --with-browser --with-torch
   else
     check "packages" scripts/install-dependencies.sh
   fi

@@ -15,6 +15,8 @@ import torch
 from torch.utils import cpp_extension
 
 LIBRARY = "libharmonaize-preload.so"
+# A compiler for each processor of a small machine.
+BATCHES = 4
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -65,10 +67,25 @@ def standard_of_torch() -> str:
     return "c++20" if (major, minor) >= (2, 10) else "c++17"
 
 
+def batches() -> "list[str]":
+    """Returns files that include all sources, some each: most of a compilation is PyTorch's headers."""
+    sources = sorted((HERE / "source").glob("*.cc"))
+    made = HERE / "build" / "batches"
+    made.mkdir(parents=True, exist_ok=True)
+    files = []
+    for number in range(BATCHES):
+        text = "".join(f'#include "plugins/torch/source/{one.name}"\n' for one in sources[number::BATCHES])
+        file = made / f"batch_{number}.cc"
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+        files.append(str(file.relative_to(HERE)))
+    return files
+
+
 include_folder, library_folder = find_harmonaize()
 extension = cpp_extension.CppExtension(
     "harmonaize_torch._native",
-    sources=[str(path.relative_to(HERE)) for path in sorted((HERE / "source").glob("*.cc"))],
+    sources=batches(),
     include_dirs=[str(include_root()), str(include_folder)],
     define_macros=[("HARMONAIZE_NO_CUDA", "1"), ("HARMONAIZE_LIBRARY_FOLDER", f'"{library_folder}"')],
     extra_compile_args=[

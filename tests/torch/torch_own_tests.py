@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib.util
 import json
 import os
 import pathlib
@@ -21,6 +22,7 @@ import signal
 import sys
 import tempfile
 import time
+import types
 import typing
 import unittest
 
@@ -52,9 +54,40 @@ def take_gloos_place() -> None:
     def create(store: typing.Any, rank: int, size: int, timeout: datetime.timedelta) -> typing.Any:
         return _registration._create(store, rank, size, timeout)
 
+    if not hasattr(dist.Backend, "backend_type_map"):  # before 2.0
+        take_the_class(dist.distributed_c10d, create)
+        return
     # In C++, what has gloo's type is taken for gloo's class.
     dist.Backend.backend_type_map["gloo"] = dist.ProcessGroup.BackendType.CUSTOM
     dist.Backend._plugins["GLOO"] = dist.Backend._BackendPlugin(create, extended_api=False)
+
+
+def take_the_class(module: typing.Any, create: typing.Callable[..., typing.Any]) -> None:
+    """Makes groups of gloo's class Harmonaize's, but for those beside a group that check its calls."""
+    gloo, wrap = module.ProcessGroupGloo, module._create_process_group_wrapper
+
+    def wrap_with_gloo(*arguments: typing.Any, **named: typing.Any) -> typing.Any:
+        module.ProcessGroupGloo = gloo
+        try:
+            return wrap(*arguments, **named)
+        finally:
+            module.ProcessGroupGloo = create
+
+    module.ProcessGroupGloo = create
+    module._create_process_group_wrapper = wrap_with_gloo
+
+
+def provide_expecttest() -> None:
+    """Makes the package expecttest, from which the tests take a class, where Debian has none.
+
+    The tests that are run here use nothing of that class but what it inherits.
+    """
+    if importlib.util.find_spec("expecttest") is not None:
+        return
+    package = types.ModuleType("expecttest")
+    package.ACCEPT = False  # type: ignore[attr-defined]
+    package.TestCase = unittest.TestCase  # type: ignore[attr-defined]
+    sys.modules["expecttest"] = package
 
 
 def make_case() -> type[unittest.TestCase]:
@@ -116,6 +149,7 @@ def run_all(backend: str, results: pathlib.Path, pattern: str) -> None:
     with tempfile.TemporaryDirectory(prefix="harmonaize-") as name:
         folder = pathlib.Path(name)
         os.environ.update(BACKEND="gloo", WORLD_SIZE=str(RANKS), TEMP_DIR=name, OMP_NUM_THREADS="1")
+        provide_expecttest()
         case = make_case()
         if backend == "harmonaize":
             take_gloos_place()
