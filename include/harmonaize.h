@@ -34,6 +34,11 @@ typedef cudaStream_t hzStream_t;
 /// Returns the version of Harmonaize, such as "0.1.0". Static storage.
 const char* hzGetVersion(void);
 
+/// Says whether the calling thread's data lies in host memory (1), or the library is to find out
+/// (0, as at first). A process that uses GPUs gets communicators and memory of stock NCCL where
+/// that is found; a thread that has said 1 gets the daemon's. Returns what was said before.
+int hzUseHostMemory(int host);
+
 /// Stores a new, empty stream into `*stream`. The caller destroys it. A stream belongs to the
 /// process that made it and does not survive fork. The first stream of a process also makes a
 /// thread, hz-copier, which copies data in memory that is not from ncclMemAlloc.

@@ -24,13 +24,13 @@ refuse() {
 # name | environment | claim. The environment "none" is without a daemon.
 checks=(
   "import|import|A CUDA build of PyTorch is imported under the preload"
-  "carried|HARMONAIZE_FALLBACK=nccl|Stock NCCL carries a GPU's communicator, and the daemon sees its calls"
-  "split|HARMONAIZE_FALLBACK=nccl|A group that PyTorch makes from another is carried too"
-  "graph|HARMONAIZE_FALLBACK=nccl|An all-reduce is captured in a CUDA graph and replayed"
-  "both|HARMONAIZE_FALLBACK=nccl|One process has a host communicator and a GPU's"
+  "carried|HARMONAIZE_CUDA=auto|Stock NCCL carries a GPU's communicator, and the daemon sees its calls"
+  "split|HARMONAIZE_CUDA=auto|A group that PyTorch makes from another is carried too"
+  "graph|HARMONAIZE_CUDA=auto|An all-reduce is captured in a CUDA graph and replayed"
+  "both|HARMONAIZE_CUDA=auto|One process has a host communicator and a GPU's"
   "fallback|none HARMONAIZE_FALLBACK=nccl|Without a daemon every call goes to stock NCCL"
-  "refused|HARMONAIZE_FALLBACK=none|A GPU pointer on a host communicator is refused with a sentence"
-  "pinned|HARMONAIZE_FALLBACK=none|Pinned host memory is carried like any other"
+  "refused|HARMONAIZE_CUDA=off|A GPU pointer on a host communicator is refused with a sentence"
+  "pinned|HARMONAIZE_CUDA=off|Pinned host memory is carried like any other"
 )
 
 dry=false

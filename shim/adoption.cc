@@ -37,9 +37,12 @@ struct Candidate {
   ncclComm_t* out = nullptr;
   std::vector<std::byte> config;
   CudaContext context;
-  // What the ranks exchange.
-  int32_t can = 0;
-  ncclUniqueId id = {};
+  /// What rank 0 tells the others.
+  struct Invitation {
+    int32_t holds = 0;  ///< 0: stock NCCL has made no id.
+    ncclUniqueId id = {};
+  };
+  Invitation invitation;
   // Stock NCCL's part.
   ncclComm_t made = nullptr;
 };
@@ -90,58 +93,36 @@ Status AwaitOurs(Communicator* communicator) {
   return state;
 }
 
-/// Sets what this rank can, and at rank 0 the id.
-void Prepare(Candidate* candidate) {
-  if (!candidate->context.usable()) return;
-  const Result<void*>& library = StockLibrary();
-  if (!library.ok()) {
-    Log(LogLevel::kWarning, kLogInit, "the process uses a GPU, but {}", library.status().message());
-    return;
-  }
-  if ((*candidate->out)->communicator->rank() == 0) {
-    static const StockFunction<ncclResult_t(ncclUniqueId*)> get_id("ncclGetUniqueId");
-    const Status got = StockStatus("ncclGetUniqueId", get_id(&candidate->id));
-    if (!got.ok()) {
-      Log(LogLevel::kWarning, kLogInit, "{}", got.message());
-      return;
-    }
-  }
-  candidate->can = 1;
+Communicator& OursOf(const Candidate& candidate) {
+  return *(*candidate.out)->communicator;
 }
 
-/// Lets the ranks tell each other what they can, and rank 0 the id, on all communicators at once.
-Status ExchangeWithRanks(std::span<Candidate> candidates) {
-  for (const Candidate& candidate : candidates) {
-    Communicator* const communicator = (*candidate.out)->communicator.get();
-    const InUse in_use(communicator);
-    HZ_RETURN_IF_ERROR(communicator->AwaitReady());
-  }
+/// Has rank 0 make an id of stock NCCL's.
+void Invite(Candidate* candidate) {
+  if (OursOf(*candidate).rank() != 0) return;
+  static const StockFunction<ncclResult_t(ncclUniqueId*)> get_id("ncclGetUniqueId");
+  const Status got = StockStatus("ncclGetUniqueId", get_id(&candidate->invitation.id));
+  if (!got.ok()) return Log(LogLevel::kWarning, kLogInit, "{}", got.message());
+  candidate->invitation.holds = 1;
+}
+
+/// Lets rank 0 tell the other ranks the id, on all communicators at once.
+Status TellInvitations(std::span<Candidate> candidates) {
   Group& group = Group::OfThisThread();
   group.Start();
   for (Candidate& candidate : candidates) {
-    Prepare(&candidate);
-    Communicator* const communicator = (*candidate.out)->communicator.get();
-    const Status status = [&] {
-      HZ_RETURN_IF_ERROR(group.Add({.collective = Collective::kAllReduce,
-                                    .send = &candidate.can,
-                                    .receive = &candidate.can,
-                                    .count = 1,
-                                    .type = DataType::kInt32,
-                                    .op = ReduceOperator::kMin,
-                                    .communicator = communicator}));
-      return group.Add({.collective = Collective::kBroadcast,
-                        .send = &candidate.id,
-                        .receive = &candidate.id,
-                        .count = sizeof candidate.id,
-                        .root = 0,
-                        .communicator = communicator});
-    }();
-    group.NoteFailure(status);
+    Invite(&candidate);
+    group.NoteFailure(group.Add({.collective = Collective::kBroadcast,
+                                 .send = &candidate.invitation,
+                                 .receive = &candidate.invitation,
+                                 .count = sizeof candidate.invitation,
+                                 .root = 0,
+                                 .communicator = &OursOf(candidate)}));
   }
   const Status ended = group.End();
   if (ended.code() != Code::kInProgress) return ended;
   for (const Candidate& candidate : candidates) {
-    HZ_RETURN_IF_ERROR(AwaitOurs((*candidate.out)->communicator.get()));
+    HZ_RETURN_IF_ERROR(AwaitOurs(&OursOf(candidate)));
   }
   return Status::Ok();
 }
@@ -169,8 +150,9 @@ Status MakeStockParts(std::span<Candidate*> carried) {
         candidate->config.empty() ? nullptr : candidate->config.data());
     status = candidate->context.MakeCurrent();
     if (status.ok()) {
-      status = StockStatus("ncclCommInitRankConfig", init(&candidate->made, ours.ranks(),
-                                                          candidate->id, ours.rank(), config));
+      status = StockStatus(
+          "ncclCommInitRankConfig",
+          init(&candidate->made, ours.ranks(), candidate->invitation.id, ours.rank(), config));
     }
     if (!status.ok()) break;
   }
@@ -185,17 +167,32 @@ Status MakeStockParts(std::span<Candidate*> carried) {
   return Status::Ok();
 }
 
-Status DecideOn(std::span<Candidate> candidates) {
-  HZ_RETURN_IF_ERROR(ExchangeWithRanks(candidates));
-  std::vector<Candidate*> carried;
+/// Waits until all have formed, and returns those of them whose ranks all could go to stock NCCL.
+Result<std::vector<Candidate>> AwaitFormed(std::vector<Candidate> candidates) {
+  std::vector<Candidate> ready;
   for (Candidate& candidate : candidates) {
-    if (candidate.can != 0) carried.push_back(&candidate);
-    if (candidate.can == 0 && candidate.context.usable()) {
-      Log(LogLevel::kWarning, kLogInit,
-          "comm {}: not all ranks use a GPU and find stock NCCL, so the daemon carries it, which "
-          "takes host memory alone",
-          fmt::ptr(*candidate.out));
+    Communicator& ours = OursOf(candidate);
+    const InUse in_use(&ours);
+    HZ_RETURN_IF_ERROR(ours.AwaitReady());
+    if (ours.all_on_gpu()) {
+      ready.push_back(std::move(candidate));
+      continue;
     }
+    Log(LogLevel::kWarning, kLogInit,
+        "comm {}: not all ranks use a GPU and find stock NCCL, so the daemon carries it, which "
+        "takes host memory alone",
+        fmt::ptr(*candidate.out));
+  }
+  return ready;
+}
+
+Status DecideOn(const std::vector<Candidate>& candidates) {
+  HZ_ASSIGN_OR_RETURN(std::vector<Candidate> ready, AwaitFormed(candidates));
+  if (ready.empty()) return Status::Ok();
+  HZ_RETURN_IF_ERROR(TellInvitations(ready));
+  std::vector<Candidate*> carried;
+  for (Candidate& candidate : ready) {
+    if (candidate.invitation.holds != 0) carried.push_back(&candidate);
   }
   return carried.empty() ? Status::Ok() : MakeStockParts(carried);
 }
@@ -246,7 +243,7 @@ Status Adopt(ncclComm_t* out, const ncclConfig_t* config) {
 }
 
 Status AdoptAll(ncclComm_t* comms, int count, const int* devices) {
-  if (!CudaContext::OfThisThread().usable() || !StockLibrary().ok()) return Status::Ok();
+  if (!StockCouldCarry()) return Status::Ok();
   static const StockFunction<decltype(ncclCommInitAll)> init("ncclCommInitAll");
   std::vector<ncclComm_t> made(static_cast<size_t>(count));
   Status status = StockStatus("ncclCommInitAll", init(made.data(), count, devices));

@@ -5,15 +5,17 @@
 
 /// \file
 /// Which library carries a communicator, where both are there (Route::kBoth). The ranks of a new
-/// communicator first form one of ours, through the daemon. On it they exchange two things: whether
-/// each of them uses a GPU (CudaContext) and has found stock NCCL, and the unique id of stock
-/// NCCL's that rank 0 made. If all can, stock NCCL makes a communicator of the same ranks beside
-/// ours, and carries its operations. Otherwise the daemon does. All ranks decide alike, because
-/// they decide by the same numbers. See docs/cuda-preload.md.
+/// communicator first form one of ours, through the daemon. Each says whether it uses a GPU
+/// (CudaContext) and has found stock NCCL, and the daemon tells all ranks whether all of them do.
+/// Then rank 0 tells the others a unique id of stock NCCL's, over ours, and stock NCCL makes a
+/// communicator of the same ranks beside ours, and carries its operations. Otherwise the daemon
+/// carries them. All ranks decide alike, because they decide by what the daemon tells all of them.
+/// See docs/cuda-preload.md.
 
 namespace harmonaize::shim {
 
-/// Decides on a communicator of ours whose handle is, or will be when the open group ends, in
+/// Decides on a communicator of ours that this thread has joined as one that stock NCCL could carry
+/// (CommunicatorOptions::on_gpu), and whose handle is, or will be when the open group ends, in
 /// `*out`. Waits for the other ranks: at once outside of a group, else in FinishAdoptions. `config`
 /// is for stock NCCL, and may be NULL. Requires: Route::kBoth; the calling thread's CUDA context is
 /// the rank's.

@@ -119,15 +119,16 @@ Status Join(const char* function, ncclComm_t* comm, int ranks, const ncclUniqueI
             const ncclConfig_t* config) {
   HZ_RETURN_IF_ERROR(CheckPointer(comm, "comm"));
   HZ_RETURN_IF_ERROR(CheckPlace(ranks, rank));
-  HZ_ASSIGN_OR_RETURN(const CommunicatorOptions options, ParseConfig(config, DefaultOptions()));
+  HZ_ASSIGN_OR_RETURN(CommunicatorOptions options, ParseConfig(config, DefaultOptions()));
   SetLogRank(rank);
   ShowVersionOnce(rank, options.device);
+  options.on_gpu = ServesBoth() && StockCouldCarry();
   const UniqueId unique_id = FromNccl(id);
   const Status formed =
       Form(BirthById(function, unique_id), Communicator::Join(unique_id, ranks, rank, options),
            rank, ranks, comm);
   const bool failed = !formed.ok() && formed.code() != Code::kInProgress;
-  return failed || !ServesBoth() ? formed : Adopt(comm, config);
+  return failed || !options.on_gpu ? formed : Adopt(comm, config);
 }
 
 Status CheckDevices(int count, const int* devices) {

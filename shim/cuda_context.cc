@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "shim/loader.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 /// Devices whose primary context is looked at: more than a host has.
 constexpr int kMostDevices = 64;
+
+thread_local bool uses_host_memory = false;
 
 /// Functions of CUDA's driver API; nullptr where the process has no driver.
 struct CudaDriver {
@@ -51,9 +54,14 @@ bool SomePrimaryContextIsActive(const CudaDriver& driver) {
 
 }  // namespace
 
+bool CudaContext::SetUsesHostMemory(bool host) {
+  return std::exchange(uses_host_memory, host);
+}
+
 CudaContext CudaContext::OfThisThread() {
-  const CudaDriver driver = FindDriver();
   CudaContext context;
+  if (uses_host_memory) return context;
+  const CudaDriver driver = FindDriver();
   if (driver.get_current == nullptr || driver.set_current == nullptr) return context;
   if (driver.get_current(&context.context_) != 0) context.context_ = nullptr;
   context.usable_ = context.context_ != nullptr || SomePrimaryContextIsActive(driver);

@@ -9,8 +9,13 @@ namespace harmonaize::shim {
 class CudaContext {
  public:
   /// Returns the context that is current in the calling thread. Where none is, but a device has its
-  /// primary context in use, the context is usable, and left to stock NCCL to choose.
+  /// primary context in use, the context is usable, and left to stock NCCL to choose. In a thread
+  /// whose data lies in host memory no context is usable.
   static CudaContext OfThisThread();
+
+  /// Says whether the calling thread's data lies in host memory, whatever GPUs the process uses
+  /// (hzUseHostMemory). Returns what was said before.
+  static bool SetUsesHostMemory(bool host);
 
   /// Returns whether the process uses a GPU.
   bool usable() const { return usable_; }

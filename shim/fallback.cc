@@ -37,14 +37,15 @@ bool CarriesCuda() {
 Route Decide() noexcept try {
   ReadDebugEnvironment();
   const std::string_view fallback = TextOf(Setting("HARMONAIZE_FALLBACK"));
-  if (fallback.empty() || fallback == "none") return Route::kDaemon;
+  const Route with_daemon = CarriesCuda() ? Route::kBoth : Route::kDaemon;
+  if (fallback.empty() || fallback == "none") return with_daemon;
   if (fallback != "nccl") {
     Log(LogLevel::kWarning, kLogEnvironment, "HARMONAIZE_FALLBACK={}: not 'nccl' or 'none'",
         fallback);
-    return Route::kDaemon;
+    return with_daemon;
   }
   const Status daemon = Session::Get().status();
-  if (daemon.code() != Code::kUnavailable) return CarriesCuda() ? Route::kBoth : Route::kDaemon;
+  if (daemon.code() != Code::kUnavailable) return with_daemon;
   Log(LogLevel::kInfo, kLogInit, "{}", daemon.message());
   const Result<void*>& library = StockLibrary();
   if (!library.ok()) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "include/harmonaize.h"
+#include "shim/cuda_context.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
 #include "src/base/status.h"
@@ -41,6 +42,10 @@ using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
 
 HZ_API(const char*) hzGetVersion() {
   return HARMONAIZE_VERSION;
+}
+
+HZ_API(int) hzUseHostMemory(int host) {
+  return CudaContext::SetUsesHostMemory(host != 0) ? 1 : 0;
 }
 
 HZ_API(ncclResult_t) hzStreamCreate(cudaStream_t* stream) {

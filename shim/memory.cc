@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -103,6 +104,9 @@ Status RegisterWindow(ncclComm_t comm, const void* buffer, size_t bytes, ncclWin
   return Status::Ok();
 }
 
+/// Whether stock NCCL has been asked for memory: what is not ours may then be its own.
+std::atomic<bool> has_stock_memory{false};
+
 }  // namespace
 }  // namespace harmonaize::shim
 
@@ -115,7 +119,9 @@ using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
 
 HZ_NCCL_API(ncclResult_t, ncclMemAlloc, void** ptr, size_t size) {
   HZ_FORWARD(ncclMemAlloc, ptr, size);
-  if (ServesBoth() && CudaContext::OfThisThread().usable() && StockLibrary().ok()) {
+  if (ServesBoth() && StockCouldCarry()) {
+    // Relaxed: whoever frees the memory has got its address from this call.
+    has_stock_memory.store(true, std::memory_order_relaxed);
     static const StockFunction<decltype(pncclMemAlloc)> stock("ncclMemAlloc");
     return ConcludeStock("ncclMemAlloc", nullptr, stock(ptr, size));
   }
@@ -125,7 +131,7 @@ HZ_NCCL_API(ncclResult_t, ncclMemAlloc, void** ptr, size_t size) {
 HZ_NCCL_API(ncclResult_t, ncclMemFree, void* ptr) {
   HZ_FORWARD(ncclMemFree, ptr);
   if (ptr == nullptr) return ncclSuccess;
-  if (ServesBoth() && !RegionTable::Get().Contains(ptr, 1) && StockLibrary().ok()) {
+  if (has_stock_memory.load(std::memory_order_relaxed) && !RegionTable::Get().Contains(ptr, 1)) {
     static const StockFunction<decltype(pncclMemFree)> stock("ncclMemFree");
     return ConcludeStock("ncclMemFree", nullptr, stock(ptr));
   }

@@ -157,10 +157,10 @@ inline bool IsCarried(ncclComm_t comm) {
   }                                                                                         \
   static_assert(true)
 
-/// For a function that is about GPUs and names no communicator: goes to stock NCCL wherever that
-/// is.
+/// For a function that is about GPUs and names no communicator: goes to stock NCCL where the thread
+/// uses a GPU and that is found.
 #define HZ_CARRY_UNBOUND(function, ...)                                                     \
-  if (::harmonaize::shim::ServesBoth() && ::harmonaize::shim::StockLibrary().ok()) {        \
+  if (::harmonaize::shim::ServesBoth() && ::harmonaize::shim::StockCouldCarry()) {          \
     static const ::harmonaize::shim::StockFunction<decltype(p##function)> stock(#function); \
     return stock(__VA_ARGS__);                                                              \
   }                                                                                         \

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 
+#include "shim/cuda_context.h"
 #include "shim/loader.h"
 #include "src/base/log.h"
 #include "src/base/settings.h"
@@ -112,6 +114,19 @@ const Result<void*>& StockLibrary() {
   // Never destroyed: threads may call NCCL while the process ends.
   static const auto* const library = new Result<void*>(OpenStock());
   return *library;
+}
+
+bool StockCouldCarry() {
+  if (!CudaContext::OfThisThread().usable()) return false;
+  const Result<void*>& library = StockLibrary();
+  static std::once_flag told;
+  if (!library.ok()) {
+    std::call_once(told, [&] {
+      Log(LogLevel::kWarning, kLogInit, "the process uses a GPU, but {}",
+          library.status().message());
+    });
+  }
+  return library.ok();
 }
 
 }  // namespace harmonaize::shim

@@ -23,4 +23,8 @@ std::string_view PackageFolderOf(std::string_view path);
 /// NCCL has threads of its own. Thread: any.
 const Result<void*>& StockLibrary();
 
+/// Returns whether stock NCCL could carry what the calling thread does: the thread uses a GPU
+/// (CudaContext), and stock NCCL is there. Logs once a process that it is missing. Thread: any.
+bool StockCouldCarry();
+
 }  // namespace harmonaize::shim

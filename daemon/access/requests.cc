@@ -112,7 +112,7 @@ class Request {
   Status Join() {
     HZ_ASSIGN_OR_RETURN(const JoinRequest request, Decode<JoinRequest>());
     return ReplyMember(rooms_.membership().Join(session_, request.id, request.ranks, request.rank,
-                                                CleanFieldText(request.name)));
+                                                request.on_gpu != 0, CleanFieldText(request.name)));
   }
 
   Status Split() {

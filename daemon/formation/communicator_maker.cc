@@ -49,26 +49,25 @@ JobClaim ClaimOf(const JobIdentity& job, const std::vector<Member*>& members) {
 
 }  // namespace
 
-Communicator* CommunicatorMaker::Make(const std::string& name, const JobIdentity& job_id,
-                                      Tenant* tenant, std::vector<Member*> members,
-                                      std::optional<Roster> roster, CommunicatorHoldings holdings) {
-  auto made =
-      std::make_unique<Communicator>(services_, communicators_.NextId(), name, tenant, members);
-  if (roster.has_value()) {
-    made->Span(std::make_unique<NetworkRunner>(services_, made.get(), *std::move(roster)));
+Communicator* CommunicatorMaker::Make(Order order) {
+  const std::vector<Member*>& members = order.members;
+  auto made = std::make_unique<Communicator>(services_, communicators_.NextId(), order.name,
+                                             order.tenant, members);
+  if (order.roster.has_value()) {
+    made->Span(std::make_unique<NetworkRunner>(services_, made.get(), *std::move(order.roster)));
   }
   const Roster* const spans =
       made->host_group() == nullptr ? nullptr : &made->host_group()->roster();
   const int hosts = spans == nullptr ? 1 : spans->hosts();
   const int together = spans == nullptr ? static_cast<int>(members.size()) : spans->RanksTogether();
   const std::set<uint32_t> gangs = GangsOf(members);
-  Job* const job = jobs_.Of(job_id, tenant, ClaimOf(job_id, members));
+  Job* const job = jobs_.Of(order.job, order.tenant, ClaimOf(order.job, members));
   made->set_job(job);
   made->set_handle(HandleOf(*made));
   Communicator* const communicator = communicators_.Add(std::move(made));
   // Nothing throws from here on: a communicator that others can find has all of its ranks.
   JobTable::Add(job);
-  communicator->Keep(std::move(holdings));
+  communicator->Keep(std::move(order.holdings));
   for (size_t rank = 0; rank < members.size(); ++rank) {
     Member* member = members[rank];
     if (member == nullptr) continue;
@@ -81,12 +80,13 @@ Communicator* CommunicatorMaker::Make(const std::string& name, const JobIdentity
     member->slot->ranks.store(static_cast<int32_t>(members.size()), std::memory_order_relaxed);
     member->slot->across_hosts.store(hosts > 1 ? 1 : 0, std::memory_order_relaxed);
     member->slot->ranks_together.store(together, std::memory_order_relaxed);
+    member->slot->all_on_gpu.store(order.all_on_gpu ? 1 : 0, std::memory_order_relaxed);
     // The slot's last owner left counts of other operations behind.
     for (SliceProgress& lane : member->slot->lanes) {
       lane.carried.completed.store(0, std::memory_order_relaxed);
       lane.filled.store(0, std::memory_order_relaxed);
     }
-    member->slot->job.Set(job_id.text());
+    member->slot->job.Set(order.job.text());
     if (spans != nullptr) member->session->NoteOtherHosts();
     member->SetState(MemberState::kReady);
   }

@@ -25,12 +25,19 @@ class CommunicatorMaker {
                     JobTable& jobs, const SessionTable& sessions)
       : services_(services), communicators_(communicators), jobs_(jobs), sessions_(sessions) {}
 
-  /// Makes the communicator, and tells its ranks here that they are ready. `members` is by rank,
-  /// with nullptr for ranks on other hosts, which `roster` lists. `job` is the job that it belongs
-  /// to. If it throws, there is no communicator.
-  Communicator* Make(const std::string& name, const JobIdentity& job, Tenant* tenant,
-                     std::vector<Member*> members, std::optional<Roster> roster,
-                     CommunicatorHoldings holdings);
+  /// What a communicator is made from.
+  struct Order {
+    std::string name = {};
+    JobIdentity job = {};  ///< That it belongs to.
+    Tenant* tenant = nullptr;
+    std::vector<Member*> members = {};  ///< By rank; nullptr: on another host.
+    std::optional<Roster> roster = {};  ///< Of one that spans hosts.
+    CommunicatorHoldings holdings = {};
+    bool all_on_gpu = false;  ///< MemberSlot::all_on_gpu.
+  };
+  /// Makes the communicator, and tells its ranks here that they are ready. If it throws, there is
+  /// no communicator.
+  Communicator* Make(Order order);
 
  private:
   void UniteGangs(const std::set<uint32_t>& gangs, Communicator* communicator);

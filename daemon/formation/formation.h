@@ -27,6 +27,7 @@ struct Applicant {
   std::string address = {};  ///< With a peer: where its daemon is reached.
   std::string host = {};     ///< With a peer: its name in the fabric, where it was told.
   JobIdentity claims = {};   ///< The job that its process claims; none: it claims none.
+  bool on_gpu = false;       ///< FormationRequest::on_gpu.
 
   bool gets_communicator() const { return member != nullptr || ticket != 0; }
 };

@@ -55,7 +55,9 @@ Result<uint32_t> FormationClient::Apply(Session& session, FormationRequest reque
 Status FormationClient::ApplyAtHome(FormationRequest request, Member* member) {
   HZ_ASSIGN_OR_RETURN(const HomeAddress home,
                       HomeFor(request, services_.communicators, services_.cluster));
-  if (home.here) return services_.home.Apply(request, {.member = member, .claims = request.claims});
+  if (home.here)
+    return services_.home.Apply(
+        request, {.member = member, .claims = request.claims, .on_gpu = request.on_gpu});
   ApplyElsewhere(std::move(request), member, home);
   return Status::Ok();
 }
@@ -204,9 +206,14 @@ void FormationClient::OnFormed(transport::PeerId peer, const FormedMessage& form
   }
   Result<CommunicatorHoldings> paid = PayForCommunicator(*tenant->account, members.size());
   const Status charged = paid.status();
-  Communicator* const communicator = services_.maker.Make(
-      formed.name, DecodeJob(formed.job), tenant, std::move(members), std::move(roster),
-      paid.ok() ? std::move(*paid) : CommunicatorHoldings{});
+  Communicator* const communicator =
+      services_.maker.Make({.name = formed.name,
+                            .job = DecodeJob(formed.job),
+                            .tenant = tenant,
+                            .members = std::move(members),
+                            .roster = std::move(roster),
+                            .holdings = paid.ok() ? std::move(*paid) : CommunicatorHoldings{},
+                            .all_on_gpu = formed.all_on_gpu});
   for (const TicketedRank& rank : formed.ranks) tickets_.erase(rank.ticket);
   if (communicator->other_hosts() != nullptr) {
     services_.stray.DeliverTo(communicator, formed.communicator);

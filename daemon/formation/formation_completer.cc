@@ -12,6 +12,13 @@
 #include "daemon/runtime/log_tenant.h"
 
 namespace harmonaize::daemon {
+namespace {
+
+bool AllOnGpu(const std::vector<Applicant>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(), [](const Applicant& rank) { return rank.on_gpu; });
+}
+
+}  // namespace
 
 Status FormationCompleter::Complete(Formation& formation) {
   // Excused places are gaps that a shrink closes.
@@ -60,8 +67,13 @@ Status FormationCompleter::MakeCommunicator(Formation& formation,
   }
   if (!all_here) TellFormed(*roster, ranks, formation);
   if (kept) {
-    maker_.Make(formation.name(), formation.JobOfRanks(), &tenant, std::move(members),
-                std::move(roster), std::move(holdings));
+    maker_.Make({.name = formation.name(),
+                 .job = formation.JobOfRanks(),
+                 .tenant = &tenant,
+                 .members = std::move(members),
+                 .roster = std::move(roster),
+                 .holdings = std::move(holdings),
+                 .all_on_gpu = AllOnGpu(ranks)});
   }
   return Status::Ok();
 }
@@ -79,7 +91,8 @@ void FormationCompleter::TellFormed(const Roster& roster, const std::vector<Appl
                          .host_of_rank = roster.host_of_rank,
                          .self = host,
                          .home_host = roster.self,
-                         .fabric = roster.fabric};
+                         .fabric = roster.fabric,
+                         .all_on_gpu = AllOnGpu(ranks)};
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       if (ranks[rank].peer == peer) {
         formed.ranks.push_back({ranks[rank].ticket, static_cast<int>(rank)});

@@ -275,7 +275,8 @@ void FormationHome::OnApply(transport::PeerId peer, const ApplyMessage& message)
                             .ticket = message.ticket,
                             .address = message.address,
                             .host = message.host,
-                            .claims = DecodeJob(message.job)};
+                            .claims = DecodeJob(message.job),
+                            .on_gpu = message.on_gpu};
   const Result<FormationRequest> request = DecodeRequest(message, services_.communicators);
   const Status status = request.ok() ? Apply(*request, applicant) : request.status();
   if (!status.ok()) services_.watch.Refuse(applicant, status);

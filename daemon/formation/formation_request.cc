@@ -50,7 +50,8 @@ ApplyMessage EncodeRequest(const FormationRequest& request,
                        .excluded = request.excluded,
                        .name = request.name,
                        .job = EncodeJob(request.claims),
-                       .user = request.user};
+                       .user = request.user,
+                       .on_gpu = request.on_gpu};
   if (GoesById(request.kind)) {
     message.id = EncodeId(request.id);
   } else {
@@ -69,7 +70,8 @@ Result<FormationRequest> DecodeRequest(const ApplyMessage& message,
                            .excluded = message.excluded,
                            .name = message.name,
                            .claims = DecodeJob(message.job),
-                           .user = message.user};
+                           .user = message.user,
+                           .on_gpu = message.on_gpu};
   if (GoesById(message.kind)) {
     HZ_ASSIGN_OR_RETURN(request.id, DecodeId(message.id));
   } else if (const Communicator* const parent = communicators.FindByKey(message.communicator)) {

@@ -28,6 +28,7 @@ struct FormationRequest {
   std::string name{};           ///< Of the new communicator; "": the parent's.
   JobIdentity claims{};         ///< The job that the rank's process claims; none: it claims none.
   uint32_t user = 0;            ///< The rank's: TenantIdentity::across_hosts.
+  bool on_gpu = false;          ///< kJoin: it uses a GPU, and stock NCCL could carry its calls.
 
   /// Whether the rank gets a communicator.
   bool gets_communicator() const { return kind != FormationKind::kSplit || color.has_value(); }

@@ -107,13 +107,16 @@ void Membership::CreateGrowId(Session& session, uint32_t index, FormationClient:
 // Applying
 
 Result<uint32_t> Membership::Join(Session& session, const UniqueId& id, int ranks, int rank,
-                                  const std::string& name) {
+                                  bool on_gpu, const std::string& name) {
   HZ_RETURN_IF_ERROR(CheckAdmitted(session));
   HZ_RETURN_IF_ERROR(CheckUniqueId(id));
   HZ_RETURN_IF_ERROR(CheckRanks(ranks, rank, 0));
-  return client_.Apply(
-      session,
-      {.kind = FormationKind::kJoin, .id = id, .ranks = ranks, .rank = rank, .name = name});
+  return client_.Apply(session, {.kind = FormationKind::kJoin,
+                                 .id = id,
+                                 .ranks = ranks,
+                                 .rank = rank,
+                                 .name = name,
+                                 .on_gpu = on_gpu});
 }
 
 Result<uint32_t> Membership::Split(Session& session, uint32_t index, std::optional<int> color,

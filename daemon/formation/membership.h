@@ -52,7 +52,8 @@ class Membership {
 
   // Each returns the number of the member that stands for the caller; kNoMember for a rank that
   // takes part and gets no communicator. Errors that another daemon finds reach the member later.
-  Result<uint32_t> Join(Session& session, const UniqueId& id, int ranks, int rank,
+  /// `on_gpu`: FormationRequest::on_gpu.
+  Result<uint32_t> Join(Session& session, const UniqueId& id, int ranks, int rank, bool on_gpu,
                         const std::string& name);
   Result<uint32_t> Split(Session& session, uint32_t member, std::optional<int> color, int key,
                          const std::string& name);

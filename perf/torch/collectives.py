@@ -23,27 +23,18 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import pathlib
-import shlex
-import signal
-import socket
 import statistics
-import subprocess
 import sys
-import tempfile
-import time
 import typing
 
-HERE = pathlib.Path(__file__).resolve().parent
-BUILD = pathlib.Path(os.environ.get("HARMONAIZE_BUILD", HERE.parents[1] / "build/release"))
+import gang
+
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")
 SIZES = "1K,8K,64K,512K,4M,25M,64M,256M"
 # Time that the calls of one measurement take together, in seconds, as far as it is known before.
 MEASURED_SECONDS = 0.15
 MOST_CALLS = 2000
-# Bounds the start of a gang of processes, in seconds: importing PyTorch takes a few.
-START_SECONDS = 120
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -77,92 +68,26 @@ def text_of(size: int) -> str:
     return str(size)
 
 
-def free_port() -> int:
-    """Returns a port that nobody had a moment ago."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+def measure(ranks: gang.Gang, **order: typing.Any) -> float | None:
+    """Returns the slowest rank's seconds for one call; None where the backend does not have the collective."""
+    answers = ranks.order(kind="collective", **order)
+    errors = [answer["error"] for answer in answers if "error" in answer]
+    if errors:
+        print(f"{ranks.backend}, {order['collective']}: {errors[0]}", file=sys.stderr)
+        return None
+    return float(max(answer["seconds"] for answer in answers))
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# All ranks of a backend
-
-
-class Gang:
-    """The ranks of one backend, which wait for orders."""
-
-    def __init__(self, backend: str, ranks: int, launcher: str, folder: pathlib.Path) -> None:
-        """Starts them, and waits until their group is there. `launcher`: see --launch; "": all are started here."""
-        self.backend = backend
-        self.log = folder / f"{backend}-{ranks}.log"
-        path = folder / f"{backend}-{ranks}.sock"
-        command = [sys.executable, str(HERE / "rank.py"), backend, str(path)]
-        with socket.socket(socket.AF_UNIX) as door, self.log.open("w") as log:
-            door.bind(str(path))
-            door.listen(ranks)
-            if launcher:
-                words = shlex.split(launcher.format(ranks=ranks))
-                self.processes = [subprocess.Popen([*words, *command], stdout=log, stderr=log)]
-            else:
-                self.processes = [
-                    subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-                    for environment in self._environments(ranks)
-                ]
-            self.ranks = self._accept(door, ranks)
-
-    @staticmethod
-    def _environments(ranks: int) -> list[dict[str, str]]:
-        common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(ranks)}
-        return [{**os.environ, **common, "OMP_NUM_THREADS": "1", "RANK": str(rank)} for rank in range(ranks)]
-
-    def _accept(self, door: socket.socket, ranks: int) -> list[typing.TextIO]:
-        door.settimeout(START_SECONDS)
-        files: list[typing.TextIO] = []
-        try:
-            for _ in range(ranks):
-                rank = door.accept()[0]
-                rank.settimeout(START_SECONDS)
-                files.append(rank.makefile("rw", encoding="utf-8"))
-            if all(one.readline() for one in files):
-                return files
-        except TimeoutError:
-            pass
-        sys.exit(f"the ranks of {self.backend} have not come up:\n{self.log.read_text()[-4000:]}")
-
-    def measure(self, **order: typing.Any) -> float | None:
-        """Returns the slowest rank's seconds for one call; None where the backend does not have the collective."""
-        for rank in self.ranks:
-            rank.write(json.dumps(order) + "\n")
-            rank.flush()
-        answers = [json.loads(rank.readline() or '{"error": "it has ended"}') for rank in self.ranks]
-        errors = [answer["error"] for answer in answers if "error" in answer]
-        if errors:
-            print(f"{self.backend}, {order['collective']}: {errors[0]}", file=sys.stderr)
-            return None
-        return float(max(answer["seconds"] for answer in answers))
-
-    def end(self) -> None:
-        """Ends the ranks."""
-        for rank in self.ranks:
-            rank.close()
-        for process in self.processes:
-            process.wait(START_SECONDS)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The table
-
-
-def calls_for(gang: Gang, order: dict[str, typing.Any]) -> int:
+def calls_for(ranks: gang.Gang, order: dict[str, typing.Any]) -> int:
     """Returns how many calls fill a measurement; 0 where there is none. They are the warm-up as well."""
-    if gang.measure(**order, calls=2) is None:
+    if measure(ranks, **order, calls=2) is None:
         return 0
-    once = gang.measure(**order, calls=3)
+    once = measure(ranks, **order, calls=3)
     return 0 if once is None else max(2, min(MOST_CALLS, int(MEASURED_SECONDS / max(once, 1e-7))))
 
 
 def measure_cell(
-    gangs: dict[str, Gang], series: list[Series], order: dict[str, typing.Any], rounds: int
+    gangs: dict[str, gang.Gang], series: list[Series], order: dict[str, typing.Any], rounds: int
 ) -> dict[str, float | None]:
     """Returns the median microseconds of each series, which take turns."""
     found: dict[str, list[float]] = {one.name: [] for one in series}
@@ -171,10 +96,10 @@ def measure_cell(
         for one in series[turn % len(series) :] + series[: turn % len(series)]:
             if calls[one.name] == 0:
                 continue
-            gang = gangs[one.backend]
+            ranks = gangs[one.backend]
             # The memory of another series was measured in between.
-            gang.measure(**order, memory=one.memory, calls=2)
-            seconds = gang.measure(**order, memory=one.memory, calls=calls[one.name])
+            measure(ranks, **order, memory=one.memory, calls=2)
+            seconds = measure(ranks, **order, memory=one.memory, calls=calls[one.name])
             if seconds is not None:
                 found[one.name].append(seconds * 1e6)
     return {name: statistics.median(times) if times else None for name, times in found.items()}
@@ -194,13 +119,11 @@ def row_of(cell: dict[str, float | None], series: list[Series]) -> str:
 def run(arguments: argparse.Namespace, folder: pathlib.Path) -> list[dict[str, typing.Any]]:
     """Measures all cells, and prints them as they come."""
     series = [one for one in ALL_SERIES if one.backend in arguments.backends.split(",")]
-    launchers = dict(word.split("=", 1) for word in arguments.launch)
     results: list[dict[str, typing.Any]] = []
     print("| ranks | collective | mode | bytes | " + " | ".join(one.name for one in series) + " |")
     print("|---:|---|---|---:|" + "---:|" * len(series), flush=True)
     for ranks in (int(word) for word in arguments.ranks.split(",")):
-        backends = {one.backend for one in series}
-        gangs = {name: Gang(name, ranks, launchers.get(name, ""), folder) for name in sorted(backends)}
+        gangs = gang.start_gangs(sorted({one.backend for one in series}), ranks, arguments.launch, folder)
         for collective in arguments.collectives.split(","):
             for mode in arguments.modes.split(","):
                 for size in (bytes_of(word) for word in arguments.sizes.split(",")):
@@ -208,30 +131,9 @@ def run(arguments: argparse.Namespace, folder: pathlib.Path) -> list[dict[str, t
                     cell = measure_cell(gangs, series, order, arguments.rounds)
                     print(f"| {ranks} | {collective} | {mode} | {text_of(size)} | {row_of(cell, series)} |", flush=True)
                     results.append({"ranks": ranks, **order, "microseconds": cell})
-        for gang in gangs.values():
-            gang.end()
+        for one_gang in gangs.values():
+            one_gang.end()
     return results
-
-
-def start_daemon(folder: pathlib.Path) -> subprocess.Popen[bytes]:
-    """Starts a daemon for the run, with a state folder of its own, since the host's may have the usual one."""
-    path = folder / "harmonaized.sock"
-    os.environ["HARMONAIZE_SOCKET"] = str(path)
-    configuration = folder / "provider.toml"
-    configuration.write_text(f'[state]\npath = "{folder}/state"\n')
-    log = folder / "daemon.log"
-    with log.open("w") as errors:
-        daemon = subprocess.Popen(
-            [str(BUILD / "bin" / "harmonaized"), "--config", str(configuration), "--socket", str(path)],
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-        )
-    deadline = time.monotonic() + START_SECONDS
-    while not path.exists():
-        if daemon.poll() is not None or time.monotonic() > deadline:
-            sys.exit(f"the daemon has not come up:\n{log.read_text()}")
-        time.sleep(0.05)
-    return daemon
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -244,28 +146,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--backends", default="gloo,harmonaize", help="default: gloo,harmonaize")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of a cell (default: 5)")
     parser.add_argument("--json", type=pathlib.Path, help="where to write the results as JSON")
-    parser.add_argument(
-        "--launch",
-        action="append",
-        default=[],
-        metavar="BACKEND=COMMAND",
-        help="what starts the ranks of a backend; {ranks} stands for their number (default: they are started here)",
-    )
+    gang.add_launch_option(parser)
     return parser.parse_args()
 
 
 def main() -> None:
     """Measures and prints."""
     arguments = parse_arguments()
-    with tempfile.TemporaryDirectory(prefix="harmonaize-") as name:
-        needs_daemon = "HARMONAIZE_SOCKET" not in os.environ and not arguments.launch
-        daemon = start_daemon(pathlib.Path(name)) if needs_daemon else None
-        try:
-            results = run(arguments, pathlib.Path(name))
-        finally:
-            if daemon is not None:
-                daemon.send_signal(signal.SIGTERM)
-                daemon.wait()
+    with gang.folder_with_daemon(arguments.launch) as folder:
+        results = run(arguments, folder)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1))
 

@@ -106,6 +106,8 @@ struct JoinRequest {
   UniqueId id;
   int32_t ranks = 0;
   int32_t rank = 0;
+  /// Not 0: the rank uses a GPU, and stock NCCL could carry the communicator for it.
+  uint32_t on_gpu = 0;
   char name[64] = {};
 };
 struct MemberReply {

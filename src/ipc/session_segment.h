@@ -24,7 +24,7 @@ namespace harmonaize {
 // alone: the daemon never reads them back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 17;
+inline constexpr uint32_t kProtocolVersion = 18;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full. They
 /// take 128 KiB of memory a session.
@@ -208,6 +208,8 @@ struct alignas(64) MemberSlot {
   std::atomic<uint32_t> across_hosts;
   /// Set when kReady: each run of this many ranks, from rank 0 on, shares a host.
   std::atomic<int32_t> ranks_together;
+  /// Set when kReady: not 0 if all ranks have said JoinRequest::on_gpu.
+  std::atomic<uint32_t> all_on_gpu;
   /// Number of ranks that had this slot and left for good; a futex word, for `waiters`.
   std::atomic<uint32_t> departures;
   SliceProgress lanes[kSliceLanes];

@@ -18,8 +18,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "include/harmonaize.h"
 #include "tests/integration/command_line.h"
+#include "tests/support/cluster.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/hosts_case.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -61,11 +64,9 @@ class CudaPreload : public ::testing::Test {
  protected:
   void SetUp() override {
     daemon_ = std::make_unique<DaemonProcess>("[ranks]\nlate_after_seconds = 0.5\n");
-    setenv("HARMONAIZE_FALLBACK", "nccl", 1);
     setenv("HARMONAIZE_NCCL_LIBRARY", STAND_IN_NCCL, 1);
   }
   void TearDown() override {
-    unsetenv("HARMONAIZE_FALLBACK");
     unsetenv("HARMONAIZE_CUDA");
     daemon_.reset();
   }
@@ -163,6 +164,61 @@ TEST_F(CudaPreload, TheDaemonCarriesAllWhereTheUserSaysSo) {
     EXPECT_EQ(StockCalls("ncclAllReduce"), -1);
     EXPECT_NCCL(ncclCommDestroy(comm));
   });
+}
+
+TEST_F(CudaPreload, TheDaemonCarriesAllWhereOneRankSaysSo) {
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    if (rank == 1) setenv("HARMONAIZE_CUDA", "off", 1);
+    SetContext(true);
+    ncclComm_t comm = nullptr;
+    EXPECT_NCCL(JoinNamed("mixed", 2, rank, &comm));
+    ExpectSum(comm, rank, 2);
+    EXPECT_LE(StockCalls("ncclAllReduce"), 0);
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>({0, 0}));
+}
+
+TEST_F(CudaPreload, AThreadMaySayThatItsDataLiesInHostMemory) {
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    SetContext(true);
+    EXPECT_EQ(hzUseHostMemory(1), 0);
+    ncclComm_t host = nullptr;
+    EXPECT_NCCL(JoinNamed("host", 2, rank, &host));
+    ExpectSum(host, rank, 2);
+    void* memory = nullptr;
+    EXPECT_NCCL(ncclMemAlloc(&memory, 64));
+    EXPECT_EQ(StockCalls("ncclMemAlloc"), -1) << "stock NCCL is loaded for nothing";
+    EXPECT_EQ(hzUseHostMemory(0), 1);
+    ncclComm_t carried = nullptr;
+    EXPECT_NCCL(JoinNamed("carried", 2, rank, &carried));
+    ExpectSum(host, rank, 2);
+    ExpectSum(carried, rank, 2);
+    EXPECT_EQ(StockCalls("ncclAllReduce"), 1);
+    EXPECT_NCCL(ncclMemFree(memory));
+    EXPECT_NCCL(ncclCommDestroy(host));
+    EXPECT_NCCL(ncclCommDestroy(carried));
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>({0, 0}));
+}
+
+// The home of the communicator is on another host than some of its ranks.
+TEST_F(CudaPreload, RanksOfTwoHostsDecideAlike) {
+  TestCluster cluster(2);
+  for (const bool all : {true, false}) {
+    HostedRanks ranks(&cluster, {0, 1, 1});
+    ranks.Start([&](int rank) {
+      SetContext(all || rank != 2);
+      const ncclComm_t comm = ranks.Join(rank);
+      ExpectSum(comm, rank, 3);
+      EXPECT_EQ(StockCalls("ncclAllReduce") > 0, all);
+      EXPECT_NCCL(ncclCommDestroy(comm));
+      return 0;
+    });
+    EXPECT_EQ(ranks.Wait(), std::vector<int>(3, 0));
+  }
 }
 
 TEST_F(CudaPreload, OneProcessHasCommunicatorsOfBothKinds) {

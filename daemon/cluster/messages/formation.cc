@@ -17,11 +17,11 @@ using fields::InRange;
 using fields::kMostRanks;
 
 HARMONAIZE_FIELDS(ApplyMessage, ticket, kind, id, communicator, round, ranks, rank, takes_part,
-                  color, key, excluded, abort_parent, name, job, user, address, host)
+                  color, key, excluded, abort_parent, name, job, user, address, host, on_gpu)
 HARMONAIZE_FIELDS(WithdrawMessage, ticket, status)
 HARMONAIZE_FIELDS(TicketedRank, ticket, rank)
 HARMONAIZE_FIELDS(FormedMessage, communicator, name, job, addresses, fabric_hosts, host_of_rank,
-                  self, home_host, ranks, fabric)
+                  self, home_host, ranks, fabric, all_on_gpu)
 HARMONAIZE_FIELDS(RefusedMessage, tickets, status)
 HARMONAIZE_FIELDS(FormingNoticeMessage, tickets, notice)
 HARMONAIZE_FIELDS(AskGrowIdMessage, ticket, communicator, user)

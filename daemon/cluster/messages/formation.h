@@ -37,6 +37,7 @@ struct ApplyMessage {
   uint32_t user = 0;
   std::string address{};  ///< The address of the rank's daemon.
   std::string host{};     ///< The daemon's host in the fabric, if it was told.
+  bool on_gpu = false;    ///< kJoin: FormationRequest::on_gpu.
 };
 
 /// A rank gives up, and the formation fails for it.
@@ -63,6 +64,7 @@ struct FormedMessage {
   int home_host = -1;                 ///< The home's; -1: it has no ranks.
   std::vector<TicketedRank> ranks{};  ///< The receiver's ranks.
   uint64_t fabric = 0;                ///< FabricDigest; AskFabricMessage gets its text.
+  bool all_on_gpu = false;            ///< All ranks are, by ApplyMessage::on_gpu.
 };
 
 struct RefusedMessage {

@@ -83,6 +83,7 @@ void Communicator::GoOnForming() {
       const std::optional<ncclUniqueId> id = id_source_();
       if (!id) return;
       ncclConfig_t config = ConfigOf(name_);
+      const InHostMemory in_host_memory;
       Check(doing, library.ncclCommInitRankConfig(&handle_, size_, *id, rank_, &config));
     }
     ncclResult_t state = ncclSuccess;

@@ -21,6 +21,7 @@
   CALL(ncclCommDestroy)              \
   CALL(ncclCommAbort)                \
   CALL(ncclCommGetAsyncError)        \
+  CALL(hzUseHostMemory)              \
   CALL(ncclMemAlloc)                 \
   CALL(ncclMemFree)                  \
   CALL(ncclRedOpCreatePreMulSum)     \
@@ -62,6 +63,19 @@ class Library {
   Library();
 
   std::string path_;
+};
+
+/// While there is one, communicators and memory of this thread are the daemon's, also in a process
+/// that uses GPUs.
+class InHostMemory {
+ public:
+  InHostMemory() : before_(Library::Get().hzUseHostMemory(1)) {}
+  ~InHostMemory() { Library::Get().hzUseHostMemory(before_); }
+  InHostMemory(const InHostMemory&) = delete;
+  InHostMemory& operator=(const InHostMemory&) = delete;
+
+ private:
+  const int before_;
 };
 
 }  // namespace harmonaize_torch

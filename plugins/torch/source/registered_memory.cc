@@ -15,6 +15,7 @@ void Free(void* memory) {
 
 c10::DataPtr RegisteredAllocator::allocate(size_t bytes) const {
   void* memory = nullptr;
+  const InHostMemory in_host_memory;
   Check("Allocating " + std::to_string(bytes) + " bytes of shared memory",
         Library::Get().ncclMemAlloc(&memory, bytes));
   return {memory, memory, &Free, c10::Device(c10::DeviceType::CPU)};

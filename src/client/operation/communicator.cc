@@ -85,6 +85,7 @@ Result<std::unique_ptr<Communicator>> Communicator::Join(const UniqueId& id, int
   request.id = id;
   request.ranks = ranks;
   request.rank = rank;
+  request.on_gpu = options.on_gpu ? 1 : 0;
   SetFieldText(request.name, options.name);
   return Make(std::move(session), request, options);
 }

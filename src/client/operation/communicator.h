@@ -29,6 +29,7 @@ struct CommunicatorOptions {
       true;          ///< False: calls may return kInProgress; AsyncState tells when they are done.
   std::string name;  ///< For logs and the operator.
   int device = 0;    ///< The label that ncclCommCuDevice gives back.
+  bool on_gpu = false;  ///< To join: the rank uses a GPU, and has found stock NCCL.
 };
 
 /// One rank's handle on a communicator. Join, Split, Shrink or Grow make it kForming; it is ready
@@ -98,6 +99,9 @@ class Communicator {
   /// Returns the id of the job that it belongs to; "" while it forms.
   std::string job() const { return slot().job.Get(); }
   bool across_hosts() const { return slot().across_hosts.load(std::memory_order_relaxed) != 0; }
+  /// Returns whether all ranks have joined with CommunicatorOptions::on_gpu. Known once it is
+  /// ready.
+  bool all_on_gpu() const { return slot().all_on_gpu.load(std::memory_order_relaxed) != 0; }
   /// Returns MemberSlot::ranks_together, forced into [1, ranks()]. Known once it is ready.
   int ranks_together() const;
   const CommunicatorOptions& options() const { return options_; }

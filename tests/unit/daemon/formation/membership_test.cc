@@ -63,7 +63,7 @@ class MembershipTest : public ::testing::Test {
     return id.ok() ? *id : UniqueId();
   }
   bool Join(Session& session, const UniqueId& id, int ranks, int rank) {
-    return engine_->membership().Join(session, id, ranks, rank, "").ok();
+    return engine_->membership().Join(session, id, ranks, rank, false, "").ok();
   }
 
   std::shared_ptr<Accounts> accounts_;
