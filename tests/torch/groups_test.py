@@ -81,13 +81,16 @@ def rank_shrinks(rank: int, size: int) -> None:
 
 def rank_is_aborted(rank: int, size: int) -> None:
     del size
+    store = dist.distributed_c10d._get_default_store()
     if rank == 0:
         work = dist.all_reduce(torch.ones(3), async_op=True)
         backend = default_backend()._get_backend(torch.device("cpu"))
         backend.abort()
+        store.set("aborted", "yes")
         with pytest.raises(RuntimeError, match="was aborted by this rank"):
             work.wait()
     else:
+        store.wait(["aborted"])
         with pytest.raises(RuntimeError, match="rank 0"):
             dist.all_reduce(torch.ones(3))
 
@@ -96,9 +99,55 @@ def rank_does_not_come(rank: int, size: int) -> None:
     raise AssertionError
 
 
+def rank_coalesces(rank: int, size: int) -> None:
+    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+        sums = [torch.full((count,), rank + 1.0) for count in (1, 1000, 300_000)]
+        for tensor in sums:
+            dist.all_reduce(tensor)
+        dist.broadcast(words := torch.full((7,), float(rank)), src=1)
+    manager.wait()
+    for tensor in sums:
+        assert torch.equal(tensor, torch.full_like(tensor, size * (size + 1) / 2))
+    assert torch.equal(words, torch.ones(7))
+    work = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    with pytest.raises(RuntimeError, match="without startCoalescing"):
+        work._end_coalescing()
+
+
+def rank_coalesces_messages(rank: int, size: int) -> None:
+    got = torch.zeros(200_000)
+    operations = [
+        dist.P2POp(dist.irecv, got, (rank - 1) % size),
+        dist.P2POp(dist.isend, torch.full((200_000,), float(rank)), (rank + 1) % size),
+    ]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    assert torch.equal(got, torch.full_like(got, (rank - 1) % size))
+
+
+def rank_splits(rank: int, size: int) -> None:
+    assert size == 3
+    group = dist.split_group(split_ranks=[[0, 2], [1]])
+    tensor = torch.tensor([rank + 1.0])
+    dist.all_reduce(tensor, group=group)
+    assert tensor.item() == (2.0 if rank == 1 else 4.0)
+    assert dist.get_world_size(group) == (1 if rank == 1 else 2)
+
+
 @pytest.mark.parametrize("function", [rank_uses_sub_groups, rank_uses_overlapping_groups])
 def test_sub_groups_work_beside_each_other(jobs: Jobs, function: RankFunction) -> None:
     jobs.run(function, 3)
+
+
+@pytest.mark.skipif(not hasattr(dist.ProcessGroup, "_get_backend"), reason="this PyTorch does not coalesce so")
+@pytest.mark.parametrize("function", [rank_coalesces, rank_coalesces_messages])
+def test_what_is_coalesced_is_waited_for_together(jobs: Jobs, function: RankFunction) -> None:
+    jobs.run(function, 3)
+
+
+@pytest.mark.skipif(not hasattr(dist, "split_group"), reason="this PyTorch does not split groups")
+def test_a_group_is_split(jobs: Jobs) -> None:
+    jobs.run(rank_splits, 3)
 
 
 def test_a_monitored_barrier_lets_ranks_pass_together(jobs: Jobs) -> None:

@@ -136,12 +136,19 @@ milliseconds Backend::TimeoutOr(milliseconds given) const {
   return given == c10d::kUnsetTimeout || given == kNoTimeout ? timeout_.load() : given;
 }
 
+c10::intrusive_ptr<Operation> Backend::Begin(OperationPlan plan,
+                                             const std::shared_ptr<Communicator>& communicator) {
+  auto operation = Operation::Start(rank_, std::move(plan), communicator);
+  coalescing_.Note(operation);
+  return operation;
+}
+
 WorkPointer Backend::Collective(OperationPlan plan, const char* call, const Tensors& like,
                                 milliseconds timeout) {
   plan.description = Describe(call, like);
   plan.timeout = TimeoutOr(timeout);
   ++sequence_;
-  return Operation::Start(rank_, std::move(plan), main_);
+  return Begin(std::move(plan), main_);
 }
 
 std::shared_ptr<Communicator> Backend::Further(const std::string& key, int rank, int size,
@@ -162,7 +169,7 @@ WorkPointer Backend::Exchange(OperationPlan plan, const char* call, const Tensor
   plan.description = Describe(call, like);
   plan.timeout = TimeoutOr(timeout);
   ++sequence_;
-  return Operation::Start(rank_, std::move(plan), Further("exchange", rank_, size_, rank_ == 0));
+  return Begin(std::move(plan), Further("exchange", rank_, size_, rank_ == 0));
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {

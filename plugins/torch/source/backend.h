@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugins/torch/source/coalesced_work.h"
 #include "plugins/torch/source/communicator.h"
 #include "plugins/torch/source/message_counts.h"
 #include "plugins/torch/source/operation.h"
@@ -102,6 +103,11 @@ class Backend : public BackendBase {
   /// Lets go of the communicators, once what is in flight has ended.
   void shutdown();
   void setTimeout(std::chrono::milliseconds timeout);
+  bool supportsCoalescing() const { return true; }
+  /// What is begun from now on is waited for by the Work that endCoalescing returns. Each operation
+  /// begins when it is called, and holds up no other one.
+  void startCoalescing() { coalescing_.Start(); }
+  WorkPointer endCoalescing() { return coalescing_.End(rank_); }
   bool supportsSplitting() const { return true; }
   /// Makes the group of these ranks, which call this together. Null at other ranks.
   c10::intrusive_ptr<BackendBase> split(const c10::intrusive_ptr<c10d::Store>& store,
@@ -127,6 +133,8 @@ class Backend : public BackendBase {
 
   /// Begins a collective with the plan. `call` is c10d's name of it; `like` a tensor that describes
   /// it.
+  c10::intrusive_ptr<Operation> Begin(OperationPlan plan,
+                                      const std::shared_ptr<Communicator>& communicator);
   WorkPointer Collective(OperationPlan plan, const char* call, const Tensors& like,
                          Milliseconds timeout);
   WorkPointer Exchange(OperationPlan plan, const char* call, const Tensors& like,
@@ -171,6 +179,7 @@ class Backend : public BackendBase {
   std::atomic<uint64_t> sequence_{0};
   std::atomic<uint64_t> monitored_barriers_{0};
   std::atomic<uint64_t> shrinks_{0};
+  Coalescing coalescing_;
   MessageCounts sent_;
   MessageCounts received_;
   std::atomic<bool> takes_any_{false};  // It has said so in the store.

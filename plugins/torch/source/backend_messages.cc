@@ -78,7 +78,7 @@ WorkPointer Backend::send(Tensors& tensors, int destination, int tag) {
                                    stream);
   };
   const uint64_t number = sent_.Take(destination, tag);
-  const auto operation = Operation::Start(rank_, std::move(plan), route.communicator);
+  const auto operation = Begin(std::move(plan), route.communicator);
   if (!operation->isCompleted()) AnnounceWhileWaiting(operation, destination, tag, number);
   return operation;
 }
@@ -111,7 +111,7 @@ WorkPointer Backend::recv(Tensors& tensors, int source, int tag) {
   const Route route = RouteTo(source, tag);
   plan.post = PostReceive(place.memory(), route.peer);
   received_.Take(source, tag);
-  return Operation::Start(rank_, std::move(plan), route.communicator);
+  return Begin(std::move(plan), route.communicator);
 }
 
 std::function<ncclResult_t(ncclComm_t, cudaStream_t)> Backend::PostReceive(const at::Tensor& memory,
@@ -136,6 +136,7 @@ WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
     place_.store->set(TakesAnyKey(rank_), std::vector<uint8_t>{1});
   }
   const auto operation = c10::make_intrusive<Operation>(rank_, std::move(plan), main_);
+  coalescing_.Note(operation);
   Progress::Get().Watch(operation);
   const auto self = c10::intrusive_ptr<Backend>::reclaim_copy(this);
   Progress::Get().errands().Add([self, operation, memory = place.memory(), tag] {
