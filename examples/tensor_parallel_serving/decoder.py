@@ -41,8 +41,7 @@ class Slice:
 
     def of(self, whole: int) -> slice:
         """Returns this rank's part of so many columns, rows, heads or tokens."""
-        part = whole // self.size
-        return slice(self.rank * part, (self.rank + 1) * part)
+        return slice(self.rank * whole // self.size, (self.rank + 1) * whole // self.size)
 
 
 class Weights:

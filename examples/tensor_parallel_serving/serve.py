@@ -33,7 +33,7 @@ import time
 import torch
 import torch.distributed as dist
 from batching import Request, Row, Schedule
-from decoder import VOCABULARY, Decoder, Rows, Shape, Slice
+from decoder import Decoder, Rows, Shape, Slice
 from report import check, report
 from sources import Generated, Listening, Source
 
@@ -73,7 +73,6 @@ def what_is_wrong(arguments: argparse.Namespace, size: int) -> str:
     rules = [
         (width % heads == 0, f"a width of {width} cannot be split over {heads} heads"),
         (heads % size == 0, f"{heads} heads cannot be split over {size} ranks: choose another --heads"),
-        (VOCABULARY % size == 0, f"{VOCABULARY} tokens cannot be split over {size} ranks"),
         (
             arguments.rows >= arguments.slots,
             f"a step of {arguments.rows} rows is too short for {arguments.slots} slots",
