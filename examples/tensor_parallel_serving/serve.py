@@ -1,9 +1,9 @@
 """Serves a decoder that is split over the ranks (tensor parallelism), and measures how long tokens take.
 
-    harmonaize run -n 2 --no-preload -- python3 serve.py            # PyTorch over Harmonaize
+    harmonaize run -n 2 -- python3 serve.py                         # PyTorch over Harmonaize
     torchrun --nproc-per-node 2 serve.py --backend gloo             # the same with another backend
     torchrun --nproc-per-node 2 serve.py --backend nccl             # on GPUs
-    harmonaize run -n 2 --no-preload -- python3 serve.py --port 8000    # a server, until SIGINT or SIGTERM
+    harmonaize run -n 2 -- python3 serve.py --port 8000                 # a server, until SIGINT or SIGTERM
 
 Rank 0 takes requests. In each step it tells all ranks which tokens to compute with: the next of each sequence that
 is being generated, and as many of new prompts as fit. All ranks compute their parts of the layers, and have the same

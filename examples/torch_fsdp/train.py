@@ -1,6 +1,6 @@
 """Trains a small transformer on the source text of Python's standard library, with sharded parameters (FSDP2).
 
-    harmonaize run -n 4 --no-preload -- python3 train.py        # PyTorch over Harmonaize
+    harmonaize run -n 4 -- python3 train.py                     # PyTorch over Harmonaize
     torchrun --nproc-per-node 4 train.py --backend gloo         # the same with another backend
     torchrun --nproc-per-node 4 train.py --backend nccl         # on GPUs
 
