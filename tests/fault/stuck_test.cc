@@ -279,7 +279,7 @@ TEST_P(StuckTest, WhatFailsToFormRecoversFromNothing) {
   });
   const int home = GetParam().front();
   AwaitEvents(home, "rank.late", 1);
-  ASSERT_EQ(Verdicts(home).size(), 1u);
+  ASSERT_TRUE(Eventually(kPatience, [&] { return Verdicts(home).size() == 1; }));
   const std::string job = Verdicts(home).at(0).at("job");
   kill(ranks.process(2), SIGKILL);
   EXPECT_TRUE(Eventually(
