@@ -14,10 +14,13 @@
 namespace harmonaize {
 namespace {
 
+/// Returns a tenant's name with what events and promises call it, "alice (uid 1000)", where the two
+/// differ.
 std::string TenantName(const Json& tenant) {
   const std::string name = TextAt(tenant, "name");
-  const std::string uid = TextAt(tenant, "uid");
-  return name == kMissing ? "uid " + uid : fmt::format("{} ({})", name, uid);
+  const std::string by_number = "uid " + TextAt(tenant, "uid");
+  return name == kMissing || name == by_number ? by_number
+                                               : fmt::format("{} ({})", name, by_number);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ std::string UserName(uid_t user) {
   if (getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
     return found->pw_name;
   }
-  return fmt::format("{}", user);
+  return fmt::format("uid {}", user);
 }
 
 std::vector<ShareConfig> FindTenants(std::vector<ShareConfig> shares,

@@ -53,7 +53,7 @@ struct Tenant {
 /// given none.
 double WeightOf(uint32_t tenant, const std::vector<ShareConfig>& shares);
 
-/// Returns the user's name, or its number if it has no name. May wait for a server.
+/// Returns the user's name, or "uid 1000" if it has no name. May wait for a server.
 std::string UserName(uid_t user);
 
 /// Returns the shares with `tenant` set to the tenant that each names.

@@ -32,13 +32,13 @@ TEST(StatusTable, ShowsAllThatIsThere) {
             "harmonaized 0.1.0, pid 812, up 2 h 3 min, 4 workers, listening at "
             "/run/harmonaize/harmonaized.sock\n"
             "\n"
-            "tenant        sessions  regions   shared  communicators  operations    bytes\n"
-            "alice (1000)         4        8  512 MiB              1       12034  4.2 GiB\n"
-            "uid 0                1        0      0 B              0           0      0 B\n"
+            "tenant            sessions  regions   shared  communicators  operations    bytes\n"
+            "alice (uid 1000)         4        8  512 MiB              1       12034  4.2 GiB\n"
+            "uid 0                    1        0      0 B              0           0      0 B\n"
             "\n"
-            "communicator  job    tenant        state  ranks  hosts  operations    bytes"
+            "communicator  job    tenant            state  ranks  hosts  operations    bytes"
             "  inline operations  inline bytes\n"
-            "0c48bbc4      llama  alice (1000)  ready      4      1       12034  4.2 GiB"
+            "0c48bbc4      llama  alice (uid 1000)  ready      4      1       12034  4.2 GiB"
             "                 77       1.5 KiB\n"
             "    AllReduce #12034 has waited 12 s for ranks 1, 3\n");
 }
@@ -50,7 +50,7 @@ TEST(StatusTable, NamesACommunicatorByItsNumberWhereADaemonTellsNoId) {
   communicator["job_name"] = "";
   const Result<std::string> table = StatusTable(status.dump());
   ASSERT_TRUE(table.ok());
-  EXPECT_NE(table->find("\n3             3f9a01c2  alice (1000)"), std::string::npos) << *table;
+  EXPECT_NE(table->find("\n3             3f9a01c2  alice (uid 1000)"), std::string::npos) << *table;
 }
 
 TEST(StatusTable, ShowsADaemonWithoutTenants) {
@@ -109,7 +109,7 @@ TEST(StatusTable, KeepsControlCharactersFromTheTerminal) {
       StatusTable("{\"tenants\": [{\"name\": \"\\u001b[2Jmallory\", \"uid\": 5}]}");
   ASSERT_TRUE(table.ok());
   EXPECT_EQ(table->find('\x1b'), std::string::npos);
-  EXPECT_NE(table->find("\xef\xbf\xbd[2Jmallory (5)"), std::string::npos);
+  EXPECT_NE(table->find("\xef\xbf\xbd[2Jmallory (uid 5)"), std::string::npos);
   // Terminals take this letter, of two bytes, for the same as ESC and [.
   const Result<std::string> other = StatusTable(R"({"tenants": [{"name": "\u009b2J", "uid": 5}]})");
   ASSERT_TRUE(other.ok());
