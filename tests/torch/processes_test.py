@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pathlib
+import tempfile
 import time
 import typing
 
@@ -12,10 +13,13 @@ import harmonaize_torch
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import Jobs, RankFunction
+from ranks import Daemon, Jobs, RankFunction
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
+
+# A user whom the system does not know.
+ANOTHER_USER = 2001
 
 
 def in_child(check: typing.Callable[[], None]) -> int:
@@ -146,3 +150,18 @@ def test_a_host_without_a_daemon_is_told_what_to_mount(jobs: Jobs, tmp_path: pat
         assert ended.status == 1
         for words in ["nobody.sock", "docker run -v /run/harmonaize:/run/harmonaize", "HARMONAIZE_SOCKET"]:
             assert words in ended.output, ended.output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_another_users_daemon_is_refused_by_name(tmp_path: pathlib.Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="harmonaize-") as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)
+        os.chown(folder, ANOTHER_USER, ANOTHER_USER)
+        stranger = Daemon(folder, user=ANOTHER_USER)
+        with Jobs(stranger.socket, tmp_path).started(rank_says_why, 1) as job:
+            (ended,) = job.wait()
+            assert ended.status == 1
+            for words in [f"runs as user {ANOTHER_USER}", "is not believed", "/etc/harmonaize/daemon-user"]:
+                assert words in ended.output, ended.output
+        stranger.stop()

@@ -37,7 +37,7 @@ class Ended:
 class Daemon:
     """A daemon at a socket in a temporary folder."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, user: int | None = None) -> None:
         self.socket = folder / "d.sock"
         self.log = folder / "log"
         with self.log.open("w") as log:
@@ -46,6 +46,9 @@ class Daemon:
                 stdout=log,
                 stderr=log,
                 env=dict(os.environ, STATE_DIRECTORY=str(folder / "state")),
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
             )
         deadline = time.monotonic() + PATIENCE_SECONDS
         while "listens at" not in self.log.read_text():
