@@ -107,22 +107,22 @@ void Invite(Candidate* candidate) {
 }
 
 /// Lets rank 0 tell the other ranks the id, on all communicators at once.
-Status TellInvitations(std::span<Candidate> candidates) {
+Status TellInvitations(std::span<Candidate*> candidates) {
   Group& group = Group::OfThisThread();
   group.Start();
-  for (Candidate& candidate : candidates) {
-    Invite(&candidate);
+  for (Candidate* const candidate : candidates) {
+    Invite(candidate);
     group.NoteFailure(group.Add({.collective = Collective::kBroadcast,
-                                 .send = &candidate.invitation,
-                                 .receive = &candidate.invitation,
-                                 .count = sizeof candidate.invitation,
+                                 .send = &candidate->invitation,
+                                 .receive = &candidate->invitation,
+                                 .count = sizeof candidate->invitation,
                                  .root = 0,
-                                 .communicator = &OursOf(candidate)}));
+                                 .communicator = &OursOf(*candidate)}));
   }
   const Status ended = group.End();
   if (ended.code() != Code::kInProgress) return ended;
-  for (const Candidate& candidate : candidates) {
-    HZ_RETURN_IF_ERROR(AwaitOurs(&OursOf(candidate)));
+  for (const Candidate* const candidate : candidates) {
+    HZ_RETURN_IF_ERROR(AwaitOurs(&OursOf(*candidate)));
   }
   return Status::Ok();
 }
@@ -168,14 +168,14 @@ Status MakeStockParts(std::span<Candidate*> carried) {
 }
 
 /// Waits until all have formed, and returns those of them whose ranks all could go to stock NCCL.
-Result<std::vector<Candidate>> AwaitFormed(std::vector<Candidate> candidates) {
-  std::vector<Candidate> ready;
+Result<std::vector<Candidate*>> AwaitFormed(std::span<Candidate> candidates) {
+  std::vector<Candidate*> ready;
   for (Candidate& candidate : candidates) {
     Communicator& ours = OursOf(candidate);
     const InUse in_use(&ours);
     HZ_RETURN_IF_ERROR(ours.AwaitReady());
     if (ours.all_on_gpu()) {
-      ready.push_back(std::move(candidate));
+      ready.push_back(&candidate);
       continue;
     }
     Log(LogLevel::kWarning, kLogInit,
@@ -186,14 +186,11 @@ Result<std::vector<Candidate>> AwaitFormed(std::vector<Candidate> candidates) {
   return ready;
 }
 
-Status DecideOn(const std::vector<Candidate>& candidates) {
-  HZ_ASSIGN_OR_RETURN(std::vector<Candidate> ready, AwaitFormed(candidates));
-  if (ready.empty()) return Status::Ok();
-  HZ_RETURN_IF_ERROR(TellInvitations(ready));
-  std::vector<Candidate*> carried;
-  for (Candidate& candidate : ready) {
-    if (candidate.invitation.holds != 0) carried.push_back(&candidate);
-  }
+Status DecideOn(std::span<Candidate> candidates) {
+  HZ_ASSIGN_OR_RETURN(std::vector<Candidate*> carried, AwaitFormed(candidates));
+  if (carried.empty()) return Status::Ok();
+  HZ_RETURN_IF_ERROR(TellInvitations(carried));
+  std::erase_if(carried, [](const Candidate* one) { return one->invitation.holds == 0; });
   return carried.empty() ? Status::Ok() : MakeStockParts(carried);
 }
 

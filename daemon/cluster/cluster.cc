@@ -1,7 +1,6 @@
 #include "daemon/cluster/cluster.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "daemon/cluster/this_daemon.h"
@@ -25,10 +24,6 @@ constexpr size_t kMostReason = 512;
 /// id, and an attempt takes sockets until the daemon there answers or the time is up. An all-to-all
 /// reaches all hosts of its communicator at once.
 constexpr int kMostReachedAtOnce = 1024;
-
-/// Time between two tries to listen at a port that another process has: short beside the time that
-/// an operator needs to find that process.
-constexpr std::chrono::seconds kTryEvery(5);
 
 /// Most operations that are cancelled before the engine looks at other tenants' work.
 constexpr uint64_t kCancelledAtOnce = 1024;
@@ -88,31 +83,24 @@ Result<std::unique_ptr<Cluster>> Cluster::Create(
   return cluster;
 }
 
-// Any user of the host can take a port that nobody has. That must not keep the daemon from serving
-// the ranks of this host.
 Status Cluster::ListenAt(const transport::NetworkAddress& address) {
   listening_ = address;
-  const Result<transport::NetworkAddress> listening = transport_->Listen(address);
-  if (listening.ok()) listening_ = *listening;
+  HZ_RETURN_IF_ERROR(port_.Begin([this](bool again) { return TryToListen(again); },
+                                 LogLevel::kError, "no daemon of another host reaches this one"));
   address_ = listening_.ToString();
-  if (listening.ok() || listening.status().code() != Code::kUnavailable) return listening.status();
-  Log(LogLevel::kError, kLogNet,
-      "cluster.address: {}; until it is free, no daemon of another host reaches this one, which "
-      "tries again every {} s",
-      listening.status().message(), kTryEvery.count());
-  return next_try_.Start(kTryEvery, [this] { TryToListen(); });
+  return Status::Ok();
 }
 
-void Cluster::TryToListen() {
+Status Cluster::TryToListen(bool again) {
   const Result<transport::NetworkAddress> listening = transport_->Listen(listening_);
-  if (listening.ok()) {
-    Log(LogLevel::kInfo, kLogNet, "the port is free: other daemons reach this one at {}", address_);
-  } else if (listening.status().code() == Code::kUnavailable) {
-    return;
-  } else {
-    Log(LogLevel::kError, kLogNet, "cluster.address: {}", listening.status().message());
+  if (!listening.ok()) {
+    return Status(listening.status().code(), "cluster.address: " + listening.status().message());
   }
-  next_try_.Stop();
+  listening_ = *listening;
+  if (again) {
+    Log(LogLevel::kInfo, kLogNet, "the port is free: other daemons reach this one at {}", address_);
+  }
+  return Status::Ok();
 }
 
 Status Cluster::ReadFabric(const ClusterConfig& config, const transport::NetworkAddress& address) {

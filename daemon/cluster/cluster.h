@@ -13,7 +13,7 @@
 #include "daemon/config/config.h"
 #include "daemon/identity/tenant_identity.h"
 #include "daemon/runtime/event_loop.h"
-#include "daemon/runtime/loop_timer.h"
+#include "daemon/runtime/port_wait.h"
 #include "src/base/status.h"
 #include "src/executor/network/fabric_rails.h"
 #include "src/planner/fabric_model.h"
@@ -42,15 +42,14 @@ class ClusterEvents {
 class Cluster final : private transport::TransportEvents {
  public:
   /// Begins to listen, at one of `sockets` if that is not nullptr. Where another process has the
-  /// port, it tries again from time to time. Errors name the key of the
-  /// configuration that is wrong. `loop` is that of the thread. Requires: `events` and `loop`
-  /// outlive the cluster.
+  /// port, it tries again from time to time. Errors name the key of the configuration that is
+  /// wrong. `loop` is that of the thread. Requires: `events` and `loop` outlive the cluster.
   static Result<std::unique_ptr<Cluster>> Create(
       const ClusterConfig& config, ClusterEvents* events, EventLoop* loop,
       std::shared_ptr<transport::ListeningSockets> sockets = nullptr);
 
   /// Returns whether other daemons can reach this one.
-  bool listens() const { return !next_try_.running(); }
+  bool listens() const { return !port_.waits(); }
   /// The address at which other daemons reach this one.
   const std::string& address() const { return address_; }
   /// This host's name in the fabric file; "" without one.
@@ -112,14 +111,14 @@ class Cluster final : private transport::TransportEvents {
   };
 
   Cluster(ClusterEvents* events, EventLoop* loop, const transport::ClusterKey& key)
-      : events_(events), loop_(loop), seal_(key), next_try_(loop) {}
+      : events_(events), loop_(loop), seal_(key), port_(loop) {}
 
   Status SendAs(transport::ControlSender sender, transport::PeerId peer,
                 const ClusterMessage& message);
   void OnReached(const std::string& address, const Result<transport::PeerId>& peer);
   Status FindController(const ClusterConfig& config);
   Status ListenAt(const transport::NetworkAddress& address);
-  void TryToListen();
+  Status TryToListen(bool again);
   Status ReadFabric(const ClusterConfig& config, const transport::NetworkAddress& address);
   void OnPeerUp(transport::PeerId peer, const transport::PeerInfo& info) override;
   void OnPeerLost(transport::PeerId peer, const std::string& reason) override;
@@ -133,7 +132,7 @@ class Cluster final : private transport::TransportEvents {
   std::unique_ptr<transport::Transport> transport_;
   transport::NetworkAddress listening_;
   std::string address_;
-  LoopTimer next_try_;  ///< To listen; it runs while another process has the port.
+  PortWait port_;
   std::string controller_;
   std::map<transport::PeerId, transport::PeerInfo> peers_;
   std::map<std::string, Reaching> reaching_;  // by address

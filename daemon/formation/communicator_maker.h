@@ -25,7 +25,7 @@ class CommunicatorMaker {
                     JobTable& jobs, const SessionTable& sessions)
       : services_(services), communicators_(communicators), jobs_(jobs), sessions_(sessions) {}
 
-  /// What a communicator is made from.
+  /// The parts of a new communicator.
   struct Order {
     std::string name = {};
     JobIdentity job = {};  ///< That it belongs to.

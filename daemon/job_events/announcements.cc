@@ -252,7 +252,7 @@ void Announcements::TellSome() {
   for (size_t told = 0; told < kToldAtOnce && !to_tell_.empty(); ++told) {
     const Telling next = std::move(to_tell_.front());
     to_tell_.pop_front();
-    // One whose job has ended is left out, and one that came in its place loses nothing.
+    // A job may have ended since. If a new one has its address, TellOnce tells that one once.
     if (!services_.by_job->HasRanksHere(next.job)) continue;
     GuardedAndLogged("news of an announcement", [&] { TellOnce(*next.entry, *next.job); });
   }

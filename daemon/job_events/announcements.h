@@ -51,9 +51,9 @@ bool IsOverdue(const CloudNotice& notice);
 
 /// What is announced for this host, by clouds or by its operators, and which jobs have been told.
 /// All jobs that have ranks here hear of it, at all of their hosts, some at a time, so that the
-/// engine serves others in between; a job that comes later hears of it when it comes, unless it is
-/// overdue. What operators announce outlives the daemon; what clouds
-/// announce they say again to the next one. Thread: engine.
+/// engine serves others in between. A job that comes later hears of it when it comes, unless it is
+/// overdue. What operators announce outlives the daemon; what clouds announce they say again to the
+/// next one. Thread: engine.
 class Announcements final : public CommunicatorObserver {
  public:
   /// All of these outlive this object.

@@ -1,30 +1,16 @@
 #include "daemon/main/http_door.h"
 
-#include <chrono>
-
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
-namespace {
-
-/// Time between two tries to listen at a port that another process has: short beside the time that
-/// an operator needs to find that process.
-constexpr std::chrono::seconds kTryEvery(5);
-
-}  // namespace
 
 Result<std::unique_ptr<HttpDoor>> HttpDoor::Open(const HttpConfig& config, HttpServer* server,
                                                  EventLoop* loop) {
   std::unique_ptr<HttpDoor> door(new HttpDoor(config, server, loop));
   if (config.listen.empty()) return door;
-  const Status listening = door->Listen();
-  if (listening.ok()) return door;
-  if (listening.code() != Code::kUnavailable) return listening;
-  Log(LogLevel::kWarning, kLogInit,
-      "{}; tokens and the status page are served at the Unix sockets alone until it is free, and "
-      "the daemon tries again every {} s",
-      listening.message(), kTryEvery.count());
-  HZ_RETURN_IF_ERROR(door->next_try_.Start(kTryEvery, [self = door.get()] { self->TryAgain(); }));
+  HZ_RETURN_IF_ERROR(door->port_.Begin(
+      [self = door.get()](bool /*again*/) { return self->Listen(); }, LogLevel::kWarning,
+      "tokens and the status page are served at the Unix sockets alone"));
   return door;
 }
 
@@ -43,13 +29,6 @@ Status HttpDoor::Listen() {
         listening->ToString());
   }
   return Status::Ok();
-}
-
-void HttpDoor::TryAgain() {
-  const Status listening = Listen();
-  if (listening.code() == Code::kUnavailable) return;
-  if (!listening.ok()) Log(LogLevel::kError, kLogInit, "{}", listening.message());
-  next_try_.Stop();
 }
 
 }  // namespace harmonaize::daemon

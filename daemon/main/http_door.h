@@ -4,7 +4,7 @@
 
 #include "daemon/config/config.h"
 #include "daemon/http/http_server.h"
-#include "daemon/runtime/loop_timer.h"
+#include "daemon/runtime/port_wait.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -23,15 +23,14 @@ class HttpDoor {
 
  private:
   HttpDoor(const HttpConfig& config, HttpServer* server, EventLoop* loop)
-      : config_(config), server_(server), next_try_(loop) {}
+      : config_(config), server_(server), port_(loop) {}
 
   bool with_tls() const { return !config_.certificate_file.empty() || !config_.key_file.empty(); }
   Status Listen();
-  void TryAgain();
 
   const HttpConfig config_;
   HttpServer* const server_;
-  LoopTimer next_try_;
+  PortWait port_;
 };
 
 }  // namespace harmonaize::daemon

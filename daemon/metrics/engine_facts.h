@@ -43,11 +43,11 @@ struct FabricLinkFacts {
   double measured = 0;
 };
 
-/// What is announced for this host.
+/// Numbers of announcements for this host.
 struct AnnouncementFacts {
   std::map<CloudNotice::Kind, uint64_t> scheduled;
   std::map<CloudNotice::Kind, uint64_t> started;
-  uint64_t overdue = 0;  ///< Those scheduled ones whose time has passed (IsOverdue).
+  uint64_t overdue = 0;  ///< Scheduled ones for which IsOverdue holds.
   bool draining = false;
   double drain_deadline_seconds = 0;  ///< Since 1970; 0: none.
 };

@@ -118,7 +118,7 @@ void AddAnnouncements(const AnnouncementFacts& facts, Page* page) {
     }
   }
   page->Gauge("announcements_overdue",
-              "Announcements whose time has passed, and of which nobody has said that they began.")
+              "Announcements whose time has passed without news that they began.")
       .Add(facts.overdue);
   page->Gauge("draining", "1 while the daemon drains, or is drained; otherwise 0.")
       .Add(facts.draining ? 1 : 0);

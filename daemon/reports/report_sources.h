@@ -40,7 +40,7 @@ struct ReportSources {
   const ControlLoop* control_loop = nullptr;
   const CommunicatorCounts* counts = nullptr;
   const Diagnosis* diagnosis = nullptr;
-  const Announcements* announcements = nullptr;  ///< nullptr: nobody hears of events.
+  const Announcements* announcements = nullptr;  ///< nullptr: the daemon tells no events.
   const Drain* drain = nullptr;                  ///< The same.
   UsageLedger* usage = nullptr;
 };

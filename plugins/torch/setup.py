@@ -15,7 +15,7 @@ import torch
 from torch.utils import cpp_extension
 
 LIBRARY = "libharmonaize-preload.so"
-# A compiler for each processor of a small machine.
+# Files that are compiled beside each other. Each costs the time of PyTorch's headers once.
 BATCHES = 4
 HERE = pathlib.Path(__file__).resolve().parent
 

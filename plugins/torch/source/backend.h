@@ -131,10 +131,11 @@ class Backend : public BackendBase {
   void CheckProcess() const;
   void CheckRoot(const char* call, int64_t root) const;
 
-  /// Begins a collective with the plan. `call` is c10d's name of it; `like` a tensor that describes
-  /// it.
+  /// Begins an operation with the plan, which is waited for with others while calls are coalesced.
   c10::intrusive_ptr<Operation> Begin(OperationPlan plan,
                                       const std::shared_ptr<Communicator>& communicator);
+  /// Begins a collective with the plan. `call` is c10d's name of it; `like` a tensor that describes
+  /// it.
   WorkPointer Collective(OperationPlan plan, const char* call, const Tensors& like,
                          Milliseconds timeout);
   WorkPointer Exchange(OperationPlan plan, const char* call, const Tensors& like,
