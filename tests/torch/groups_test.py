@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import time
 import typing
+import weakref
 
 import pytest
 import torch
@@ -123,6 +125,12 @@ def rank_coalesces_messages(rank: int, size: int) -> None:
     for work in dist.batch_isend_irecv(operations):
         work.wait()
     assert torch.equal(got, torch.full_like(got, (rank - 1) % size))
+    # Nothing is gathered any more, or the operation would keep its tensor.
+    dist.broadcast(later := torch.zeros(7), 0)
+    kept = weakref.ref(later)
+    del later
+    gc.collect()
+    assert kept() is None
 
 
 def rank_splits(rank: int, size: int) -> None:
@@ -140,9 +148,12 @@ def test_sub_groups_work_beside_each_other(jobs: Jobs, function: RankFunction) -
 
 
 @pytest.mark.skipif(not hasattr(dist.ProcessGroup, "_get_backend"), reason="this PyTorch does not coalesce so")
-@pytest.mark.parametrize("function", [rank_coalesces, rank_coalesces_messages])
-def test_what_is_coalesced_is_waited_for_together(jobs: Jobs, function: RankFunction) -> None:
-    jobs.run(function, 3)
+def test_what_is_coalesced_is_waited_for_together(jobs: Jobs) -> None:
+    jobs.run(rank_coalesces, 3)
+
+
+def test_coalesced_messages_arrive_and_are_let_go_of(jobs: Jobs) -> None:
+    jobs.run(rank_coalesces_messages, 3)
 
 
 @pytest.mark.skipif(not hasattr(dist, "split_group"), reason="this PyTorch does not split groups")

@@ -108,6 +108,8 @@ class Backend : public BackendBase {
   /// begins when it is called, and holds up no other one.
   void startCoalescing() { coalescing_.Start(); }
   WorkPointer endCoalescing() { return coalescing_.End(rank_); }
+  /// The same for PyTorch before 2.0, where the caller waits for each Work by itself.
+  void endCoalescing(std::vector<WorkPointer>&) { endCoalescing(); }
   bool supportsSplitting() const { return true; }
   /// Makes the group of these ranks, which call this together. Null at other ranks.
   c10::intrusive_ptr<BackendBase> split(const c10::intrusive_ptr<c10d::Store>& store,
