@@ -11,7 +11,7 @@ gradients. At the end rank 0 prints the loss on text that was not trained on, be
 All runs start from the same weights and see the same text in the same order, whatever the backend and the number
 of ranks. So their losses compare, apart from the rounding of sums in another order.
 
-It needs PyTorch 2.6 or later, and nothing else: the text comes with Python.
+It needs PyTorch 2.7 or later, and nothing else: the text comes with Python.
 """
 
 from __future__ import annotations
@@ -33,9 +33,14 @@ try:
     from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     from torch.distributed.tensor import DTensor
+
+    # That of 2.6 works on GPUs alone: it records events on streams, which its CPU streams cannot.
+    HAS_FSDP2 = hasattr(torch.cpu.Stream, "record_event")
 except ImportError:
+    HAS_FSDP2 = False
+if not HAS_FSDP2:
     sys.exit(
-        f"this example needs fully_shard (FSDP2) of PyTorch 2.6 or later, and this is PyTorch {torch.__version__}: "
+        f"this example needs fully_shard (FSDP2) of PyTorch 2.7 or later, and this is PyTorch {torch.__version__}: "
         "examples/torch_ddp trains with any"
     )
 

@@ -15,7 +15,7 @@ WORLD_SIZE, MASTER_ADDR and MASTER_PORT, such as that of the laboratory:
 
     build/torch-venv/bin/python perf/torch/collectives.py --ranks 2 \
         --launch 'harmonaize=fabric run -n {ranks} --hosts host0,host1 --no-preload --' \
-        --launch 'gloo=fabric run -n {ranks} --hosts host0,host1 --no-preload --daemon none --'
+        --launch 'gloo=env GLOO_SOCKET_IFNAME=nic0 fabric run -n {ranks} --hosts host0,host1 --no-preload --daemon none --'
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from ranks import BUILD, PATIENCE_SECONDS, Daemon
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
-HAS_FSDP2 = tuple(int(number) for number in torch.__version__.split(".")[:2]) >= (2, 6)
+HAS_FSDP2 = tuple(int(number) for number in torch.__version__.split(".")[:2]) >= (2, 7)
 
 SMALL_TRAINING = ["--steps", "40", "--layers", "2", "--width", "64"]
 SMALL_SERVICE = ["--layers", "2", "--width", "64", "--slots", "4"]
@@ -72,17 +72,17 @@ def trained_losses(daemon: Daemon, *options: str) -> tuple[float, float]:
     return before, after
 
 
-@pytest.mark.skipif(not HAS_FSDP2, reason="FSDP2 needs PyTorch 2.6")
+@pytest.mark.skipif(not HAS_FSDP2, reason="FSDP2 on CPUs needs PyTorch 2.7")
 def test_sharded_training_learns_the_same_as_with_gloo(daemon: Daemon) -> None:
     losses = trained_losses(daemon)
     assert losses == pytest.approx(trained_losses(daemon, "--backend", "gloo"), abs=0.005)
 
 
-@pytest.mark.skipif(HAS_FSDP2, reason="this PyTorch has FSDP2")
+@pytest.mark.skipif(HAS_FSDP2, reason="this PyTorch has FSDP2 for CPUs")
 def test_sharded_training_says_what_an_older_pytorch_lacks(daemon: Daemon) -> None:
     status, output = run(daemon, 2, "torch_fsdp/train.py")
     assert status == 1
-    assert "needs fully_shard (FSDP2) of PyTorch 2.6 or later" in output
+    assert "needs fully_shard (FSDP2) of PyTorch 2.7 or later" in output
     assert "Traceback" not in output
 
 

@@ -13,6 +13,9 @@ import torch
 import torch.distributed as dist
 from ranks import Jobs, RankFunction
 
+untyped: typing.Any = dist  # The names that PyTorch's types leave out.
+VERSION = tuple(int(number) for number in torch.__version__.split(".")[:2])
+
 
 def rank_uses_sub_groups(rank: int, size: int) -> None:
     group = dist.new_group([0, 2])
@@ -102,7 +105,7 @@ def rank_does_not_come(rank: int, size: int) -> None:
 
 
 def rank_coalesces(rank: int, size: int) -> None:
-    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+    with untyped._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
         sums = [torch.full((count,), rank + 1.0) for count in (1, 1000, 300_000)]
         for tensor in sums:
             dist.all_reduce(tensor)
@@ -111,9 +114,9 @@ def rank_coalesces(rank: int, size: int) -> None:
     for tensor in sums:
         assert torch.equal(tensor, torch.full_like(tensor, size * (size + 1) / 2))
     assert torch.equal(words, torch.ones(7))
-    work = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
+    backend = default_backend()._get_backend(torch.device("cpu"))
     with pytest.raises(RuntimeError, match="without startCoalescing"):
-        work._end_coalescing()
+        backend._end_coalescing()
 
 
 def rank_coalesces_messages(rank: int, size: int) -> None:
@@ -157,6 +160,7 @@ def test_coalesced_messages_arrive_and_are_let_go_of(jobs: Jobs) -> None:
 
 
 @pytest.mark.skipif(not hasattr(dist, "split_group"), reason="this PyTorch does not split groups")
+@pytest.mark.skipif(VERSION < (2, 15), reason="this PyTorch splits NCCL's groups alone")
 def test_a_group_is_split(jobs: Jobs) -> None:
     jobs.run(rank_splits, 3)
 
@@ -179,7 +183,7 @@ def test_a_group_goes_on_without_a_killed_rank(jobs: Jobs) -> None:
             assert "shrunk" in ended.output, ended.output
 
 
-@pytest.mark.skipif(not hasattr(dist.ProcessGroup, "_get_backend"), reason="this PyTorch cannot abort groups")
+@pytest.mark.skipif(VERSION < (2, 7), reason="this PyTorch cannot abort groups")
 def test_an_aborted_group_ends_what_is_under_way(jobs: Jobs) -> None:
     with jobs.started(rank_is_aborted, 2) as job:
         for ended in job.wait():

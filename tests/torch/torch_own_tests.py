@@ -54,16 +54,30 @@ def take_gloos_place() -> None:
     def create(store: typing.Any, rank: int, size: int, timeout: datetime.timedelta) -> typing.Any:
         return _registration._create(store, rank, size, timeout)
 
-    if not hasattr(dist.Backend, "backend_type_map"):  # before 2.0
-        take_the_class(dist.distributed_c10d, create)
+    if hasattr(dist.Backend, "backend_type_map"):  # from 2.0 on
+        # In C++, what has gloo's type is taken for gloo's class.
+        dist.Backend.backend_type_map["gloo"] = dist.ProcessGroup.BackendType.CUSTOM
+    if hasattr(dist.Backend, "_ensure_backend_registered"):
+        dist.Backend._plugins["GLOO"] = dist.Backend._BackendPlugin(create, extended_api=False)
         return
-    # In C++, what has gloo's type is taken for gloo's class.
-    dist.Backend.backend_type_map["gloo"] = dist.ProcessGroup.BackendType.CUSTOM
-    dist.Backend._plugins["GLOO"] = dist.Backend._BackendPlugin(create, extended_api=False)
+    # Older versions name the class and the type where they make a group.
+    if hasattr(dist.ProcessGroup, "BackendType"):
+        setattr(dist.ProcessGroup.BackendType, "GLOO", dist.ProcessGroup.BackendType.CUSTOM)  # noqa: B010
+    take_the_class(dist.distributed_c10d, create)
 
 
 def take_the_class(module: typing.Any, create: typing.Callable[..., typing.Any]) -> None:
     """Makes groups of gloo's class Harmonaize's, but for those beside a group that check its calls."""
+
+    class AnyBackend(type):
+        def __instancecheck__(cls, instance: object) -> bool:
+            del instance
+            return True
+
+    class Stand(metaclass=AnyBackend):
+        def __new__(cls, *arguments: typing.Any, **named: typing.Any) -> typing.Any:
+            return create(*arguments, **named)
+
     gloo, wrap = module.ProcessGroupGloo, module._create_process_group_wrapper
 
     def wrap_with_gloo(*arguments: typing.Any, **named: typing.Any) -> typing.Any:
@@ -71,9 +85,9 @@ def take_the_class(module: typing.Any, create: typing.Callable[..., typing.Any])
         try:
             return wrap(*arguments, **named)
         finally:
-            module.ProcessGroupGloo = create
+            module.ProcessGroupGloo = Stand
 
-    module.ProcessGroupGloo = create
+    module.ProcessGroupGloo = Stand
     module._create_process_group_wrapper = wrap_with_gloo
 
 

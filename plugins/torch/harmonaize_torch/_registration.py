@@ -28,7 +28,22 @@ def register() -> None:
     options: dict[str, typing.Any] = {}
     if "devices" in inspect.signature(dist.Backend.register_backend).parameters:
         options["devices"] = ["cpu"]
-    dist.Backend.register_backend(BACKEND, _create, **options)
+    if hasattr(getattr(dist.distributed_c10d, "_DistributedBackendOptions", None), "enable_reconfigure"):
+        dist.Backend.register_backend(BACKEND, _create_with_options, extended_api=True, **options)
+    else:
+        dist.Backend.register_backend(BACKEND, _create, **options)
+
+
+def _create_with_options(options: typing.Any, backend_options: typing.Any) -> typing.Any:
+    """As `_create`, for PyTorch with groups that are formed later, by `reconfigure`. No backend options are known."""
+    del backend_options
+    return _create(
+        options.store,
+        options.group_rank,
+        options.group_size,
+        options.timeout,
+        formed_later=options.enable_reconfigure,
+    )
 
 
 def _create(
@@ -36,8 +51,10 @@ def _create(
     rank: int,
     size: int,
     timeout: datetime.timedelta,
+    *,
+    formed_later: bool = False,
 ) -> typing.Any:
-    """Makes the backend of a group, whose ranks meet at the store."""
+    """Makes the backend of a group, whose ranks meet at the store: now, or when `reconfigure` is called."""
     # Not at the top: what is compiled needs torch, and only groups need it.
     from harmonaize_torch import _native  # noqa: PLC0415
 
@@ -47,4 +64,5 @@ def _create(
     # DistributedDataParallel asks groups for the memory of its buckets only where this says so (2.7 and later).
     os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
     milliseconds = timeout // datetime.timedelta(milliseconds=1)
-    return _native.create_backend(store, rank, size, milliseconds, f"torch-{size}")
+    create = _native.create_unformed_backend if formed_later else _native.create_backend
+    return create(store, rank, size, milliseconds, "torch" if formed_later else f"torch-{size}")

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <iomanip>
+#include <random>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -18,90 +20,50 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// How long a thread that waits for other ranks' keys in the store sleeps between looks: a look is a
-// message to another process.
-constexpr milliseconds kStoreLook{2};
-
-/// The id of the communicator `key` as a value of the store.
-std::vector<uint8_t> BytesOf(const ncclUniqueId& id) {
-  return {id.internal, id.internal + NCCL_UNIQUE_ID_BYTES};
-}
-
-/// Returns a source that publishes a new id, or finds the one that another rank has published.
-Communicator::IdSource IdInStore(c10::intrusive_ptr<c10d::Store> store, const std::string& key,
-                                 bool maker) {
-  return [store = std::move(store), key, maker]() -> std::optional<ncclUniqueId> {
-    ncclUniqueId id{};
-    if (maker) {
-      Check("Making a communicator's id", Library::Get().ncclGetUniqueId(&id));
-      store->set(key, BytesOf(id));
-      return id;
-    }
-    if (!store->check({key})) return std::nullopt;
-    const std::vector<uint8_t> bytes = store->get(key);
-    TORCH_CHECK(bytes.size() == NCCL_UNIQUE_ID_BYTES, "the store has ", bytes.size(),
-                " bytes where a communicator's id should be: ranks use different backends");
-    std::memcpy(id.internal, bytes.data(), bytes.size());
-    return id;
-  };
-}
-
-std::string ListOfRanks(const std::vector<int>& ranks) {
-  std::string list = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    list += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  }
-  return list;
-}
-
-/// Returns those of the group's ranks that have not set their key "<prefix><rank>".
-std::vector<int> RanksWithoutKey(const GroupPlace& place, const std::string& prefix) {
-  std::vector<int> missing;
-  for (int rank = 0; rank < place.size; ++rank) {
-    if (!place.store->check({prefix + std::to_string(rank)})) missing.push_back(rank);
-  }
-  return missing;
-}
-
-/// Waits until the group's communicator has formed. `came` begins the keys of the ranks that have
-/// come.
-void AwaitFormed(Communicator& communicator, const GroupPlace& place, const std::string& came) {
-  const Clock::time_point begun = Clock::now();
-  while (!communicator.Formed()) {
-    if (Clock::now() - begun >= place.timeout) {
-      const std::vector<int> missing = RanksWithoutKey(place, came);
-      communicator.Abort("the group was given up");
-      ThrowError("The group " + place.name + " did not come together within " +
-                 std::to_string(place.timeout.count()) + " ms: " +
-                 (missing.empty() ? "the daemons did not connect its ranks"
-                                  : ListOfRanks(missing) + " did not come"));
-    }
-    std::this_thread::sleep_for(kStoreLook);
-  }
+/// Returns a name that no other process has.
+std::string NewHandle() {
+  std::random_device random;
+  std::ostringstream text;
+  text << "harmonaize-" << std::hex << std::setfill('0');
+  for (int word = 0; word < 4; ++word) text << std::setw(8) << random();
+  return text.str();
 }
 
 }  // namespace
 
 c10::intrusive_ptr<Backend> Backend::Create(GroupPlace place) {
-  const std::string came = "harmonaize/came/";
-  auto main =
-      std::make_shared<Communicator>(place.name, place.rank, place.size,
-                                     IdInStore(place.store, "harmonaize/main", place.rank == 0));
-  place.store->set(came + std::to_string(place.rank), std::vector<uint8_t>{1});
-  AwaitFormed(*main, place, came);
-  return c10::make_intrusive<Backend>(std::move(place), std::move(main));
+  std::shared_ptr<Membership> membership = Membership::Form(place);
+  return c10::make_intrusive<Backend>(std::move(place), std::move(membership));
 }
 
-Backend::Backend(GroupPlace place, std::shared_ptr<Communicator> main)
+c10::intrusive_ptr<Backend> Backend::CreateUnformed(GroupPlace place) {
+  return c10::make_intrusive<Backend>(std::move(place), nullptr);
+}
+
+Backend::Backend(GroupPlace place, std::shared_ptr<Membership> membership)
     : BackendBase(place.rank, place.size),
       place_(std::move(place)),
-      main_(std::move(main)),
+      handle_(NewHandle()),
       process_(getpid()),
-      timeout_(place_.timeout) {
+      timeout_(place_.timeout),
+      membership_(std::move(membership)) {
   init();
 }
 
 Backend::~Backend() = default;
+
+std::shared_ptr<Membership> Backend::Members() const {
+  const std::lock_guard lock(membership_mutex_);
+  if (membership_ == nullptr) {
+    ThrowError("The group " + place_.name + " has no ranks: it has to be formed by reconfigure");
+  }
+  return membership_;
+}
+
+bool Backend::isInitialized() {
+  const std::lock_guard lock(membership_mutex_);
+  return membership_ != nullptr;
+}
 
 void Backend::CheckProcess() const {
   TORCH_CHECK(getpid() == process_, "this process was forked from the one that made the group ",
@@ -148,18 +110,7 @@ WorkPointer Backend::Collective(OperationPlan plan, const char* call, const Tens
   plan.description = Describe(call, like);
   plan.timeout = TimeoutOr(timeout);
   ++sequence_;
-  return Begin(std::move(plan), main_);
-}
-
-std::shared_ptr<Communicator> Backend::Further(const std::string& key, int rank, int size,
-                                               bool maker) {
-  const std::lock_guard lock(further_mutex_);
-  std::shared_ptr<Communicator>& communicator = further_[key];
-  if (communicator == nullptr) {
-    communicator = std::make_shared<Communicator>(
-        place_.name + "/" + key, rank, size, IdInStore(place_.store, "harmonaize/" + key, maker));
-  }
-  return communicator;
+  return Begin(std::move(plan), Members()->main());
 }
 
 // Collectives that are made of sends have a communicator of their own: on the group's, their
@@ -169,7 +120,7 @@ WorkPointer Backend::Exchange(OperationPlan plan, const char* call, const Tensor
   plan.description = Describe(call, like);
   plan.timeout = TimeoutOr(timeout);
   ++sequence_;
-  return Begin(std::move(plan), Further("exchange", rank_, size_, rank_ == 0));
+  return Begin(std::move(plan), Members()->Further("exchange", rank_, size_, rank_ == 0));
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
@@ -177,12 +128,15 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
   // Here 0 is a time like others: whoever is not there yet is missing.
   const milliseconds timeout =
       options.timeout == c10d::kUnsetTimeout ? timeout_.load() : options.timeout;
-  const std::string round = "harmonaize/barrier/" + std::to_string(monitored_barriers_++) + "/";
+  const std::shared_ptr<Membership> members = Members();
+  c10d::Store& store = members->store();
+  const std::string round =
+      "harmonaize/barrier/" + std::to_string(members->monitored_barriers++) + "/";
   const Clock::time_point deadline = Clock::now() + timeout;
-  place_.store->set(round + std::to_string(rank_), std::vector<uint8_t>{1});
+  store.set(round + std::to_string(rank_), std::vector<uint8_t>{1});
   const std::string done = round + "done";
   if (rank_ != 0) {
-    while (!place_.store->check({done})) {
+    while (!store.check({done})) {
       if (Clock::now() >= deadline) {
         // In gloo's words, up to the colon: programs look for them.
         const std::string me = "Rank " + std::to_string(rank_);
@@ -195,17 +149,16 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_al
     }
     return;
   }
-  std::vector<int> missing = RanksWithoutKey(place_, round);
+  std::vector<int> missing = RanksWithoutKey(members->place(), round);
   while (!missing.empty() && Clock::now() < deadline) {
     std::this_thread::sleep_for(kStoreLook);
-    missing.erase(std::remove_if(missing.begin(), missing.end(),
-                                 [&](int rank) {
-                                   return place_.store->check({round + std::to_string(rank)});
-                                 }),
-                  missing.end());
+    missing.erase(
+        std::remove_if(missing.begin(), missing.end(),
+                       [&](int rank) { return store.check({round + std::to_string(rank)}); }),
+        missing.end());
   }
   if (missing.empty()) {
-    place_.store->set(done, std::vector<uint8_t>{1});
+    store.set(done, std::vector<uint8_t>{1});
     return;
   }
   if (!wait_all_ranks) missing.resize(1);
@@ -220,15 +173,11 @@ c10::intrusive_ptr<BackendOptions> Backend::getBackendOptions() {
 }
 
 void Backend::abort() {
-  const std::string reason = "group " + place_.name + " was aborted by this rank";
-  main_->Abort(reason);
-  const std::lock_guard lock(further_mutex_);
-  for (const auto& [key, communicator] : further_) communicator->Abort(reason);
+  if (isInitialized()) Members()->Abort("group " + place_.name + " was aborted by this rank");
 }
 
 void Backend::shutdown() {
-  const std::lock_guard lock(further_mutex_);
-  further_.clear();
+  if (isInitialized()) Members()->LetGoOfFurther();
 }
 
 void Backend::setTimeout(milliseconds timeout) {
@@ -251,18 +200,17 @@ c10::intrusive_ptr<BackendBase> Backend::shrink(const std::vector<int64_t>& excl
   CheckProcess();
   const std::vector<int> gone(excluded.begin(), excluded.end());
   const bool abort = (flags & NCCL_SHRINK_ABORT) != 0;
-  std::shared_ptr<Communicator> main = main_->Shrink(gone, abort);
-  const std::string round = "harmonaize/shrink" + std::to_string(shrinks_++) + "/";
-  GroupPlace place = place_;
-  place.store = c10::make_intrusive<c10d::PrefixStore>(round, place_.store);
+  const std::shared_ptr<Membership> members = Members();
+  std::shared_ptr<Communicator> main = members->main()->Shrink(gone, abort);
+  const std::string round = "harmonaize/shrink" + std::to_string(members->shrinks++) + "/";
+  GroupPlace place = members->place();
+  place.store = c10::make_intrusive<c10d::PrefixStore>(round, place.store);
   place.rank = main->rank();
   place.size = main->size();
   place.name += "/shrunk";
   if (options) place.timeout = options->timeout;
-  const std::string came = "came/";
-  place.store->set(came + std::to_string(place.rank), std::vector<uint8_t>{1});
-  AwaitFormed(*main, place, came);
-  return c10::make_intrusive<Backend>(std::move(place), std::move(main));
+  std::shared_ptr<Membership> shrunk = Membership::Form(place, std::move(main));
+  return c10::make_intrusive<Backend>(std::move(place), std::move(shrunk));
 }
 
 std::shared_ptr<c10::Allocator> Backend::getMemAllocator() {

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,7 +11,7 @@
 
 #include "plugins/torch/source/coalesced_work.h"
 #include "plugins/torch/source/communicator.h"
-#include "plugins/torch/source/message_counts.h"
+#include "plugins/torch/source/membership.h"
 #include "plugins/torch/source/operation.h"
 #include "plugins/torch/source/reduction.h"
 #include "plugins/torch/source/torch_version.h"
@@ -28,25 +27,20 @@ using TensorLists = std::vector<Tensors>;
 ncclResult_t PostAllGathers(const std::vector<std::pair<at::Tensor, at::Tensor>>& pairs,
                             ncclComm_t communicator, cudaStream_t stream);
 
-/// Where the ranks of a group meet.
-struct GroupPlace {
-  c10::intrusive_ptr<c10d::Store> store;
-  int rank = 0;
-  int size = 1;
-  std::chrono::milliseconds timeout{0};
-  std::string name;  ///< Of the group, for errors and `harmonaize status`.
-};
-
 /// A process group's face to c10d. It checks arguments, and makes a plan of each call; the plan's
 /// Operation does the rest. Tensors are CPU tensors. Calls may come from any thread; those of all
 /// ranks have to come in the same order, as with every backend.
 class Backend : public BackendBase {
  public:
-  /// Waits until all ranks of the group have come, for `place.timeout` at most.
-  /// Throws: BackendError that names the ranks that have not come, or says why there is no daemon.
+  /// Waits until all ranks of the group have come. Throws: as Membership::Form.
   static c10::intrusive_ptr<Backend> Create(GroupPlace place);
 
-  Backend(GroupPlace place, std::shared_ptr<Communicator> main);
+  /// Makes a group that has no ranks until `reconfigure`. `place` says what the caller is told of
+  /// its rank and size until then.
+  static c10::intrusive_ptr<Backend> CreateUnformed(GroupPlace place);
+
+  /// `membership` is null until `reconfigure`.
+  Backend(GroupPlace place, std::shared_ptr<Membership> membership);
   ~Backend() override;
 
   const std::string getBackendName() const override { return "harmonaize"; }
@@ -120,7 +114,22 @@ class Backend : public BackendBase {
   /// NCCL_SHRINK_ABORT, what is in flight ends with an error first.
   c10::intrusive_ptr<BackendBase> shrink(const std::vector<int64_t>& excluded, int flags,
                                          const c10::intrusive_ptr<BackendOptions>& options);
-  bool supportsTensorAlloc(c10::DeviceIndex) { return true; }
+  bool supportsReconfigure() const { return true; }
+  /// Returns this process's name in `reconfigure`. It does not change.
+  std::string get_reconfigure_handle() const { return handle_; }
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  /// Makes this the group of the processes with these handles, which all call this. What is in
+  /// flight ends with an error first; no other call may be made meanwhile. Ranks are the places in
+  /// an ordered list, and in a set the places when sorted. The processes meet at the store, and
+  /// have to share it. Waits until all have come; the returned Work is that of a barrier.
+  /// Throws: BackendError that names the ranks that have not come in time. The group then has no
+  /// ranks, and can be reconfigured again, with another uuid.
+  WorkPointer reconfigure(const c10d::ReconfigureOptions& options);
+#endif
+  bool isInitialized();
+  bool supportsTensorAlloc(c10::DeviceIndex) {
+    return true;
+  }
   std::shared_ptr<c10::Allocator> getMemAllocator();
   at::Tensor allocateTensor(long size, at::TensorOptions options);
 
@@ -150,18 +159,19 @@ class Backend : public BackendBase {
     std::shared_ptr<Communicator> communicator;
     int peer;
   };
-  Route RouteTo(int peer, int tag);
+  static Route RouteTo(Membership& members, int peer, int tag);
   void CheckPeer(const char* call, int peer, int tag) const;
   static std::function<ncclResult_t(ncclComm_t, cudaStream_t)> PostReceive(const at::Tensor& memory,
                                                                            int peer);
   /// Announces a message that waits, if its receiver takes messages from anybody. `number` counts
   /// the messages to that rank with that tag.
-  void AnnounceWhileWaiting(const c10::intrusive_ptr<Operation>& operation, int destination,
-                            int tag, uint64_t number);
+  static void AnnounceWhileWaiting(const Membership& members,
+                                   const c10::intrusive_ptr<Operation>& operation, int destination,
+                                   int tag, uint64_t number);
   /// Receives the next message that a rank has announced, by `operation`. Returns whether there was
   /// one, or nothing is to be received any more.
-  bool ReceiveAnnounced(const c10::intrusive_ptr<Operation>& operation, const at::Tensor& memory,
-                        int tag);
+  static bool ReceiveAnnounced(Membership& members, const c10::intrusive_ptr<Operation>& operation,
+                               const at::Tensor& memory, int tag);
 
   // backend_sparse.cc
   WorkPointer AllReduceSparse(const at::Tensor& tensor, const c10d::AllreduceOptions& options);
@@ -171,24 +181,18 @@ class Backend : public BackendBase {
   std::string Describe(const char* call, const Tensors& like) const;
   Milliseconds TimeoutOr(Milliseconds given) const;
 
-  /// Returns the communicator that `key` names, which its ranks form when they first need it.
-  /// `maker` says whether this rank publishes the id.
-  std::shared_ptr<Communicator> Further(const std::string& key, int rank, int size, bool maker);
+  /// Throws: where the group has no ranks yet, or was not formed again.
+  std::shared_ptr<Membership> Members() const;
 
-  const GroupPlace place_;
-  const std::shared_ptr<Communicator> main_;
+  const GroupPlace place_;  ///< As the group was made.
+  const std::string handle_;
   const int process_;
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<uint64_t> sequence_{0};
-  std::atomic<uint64_t> monitored_barriers_{0};
-  std::atomic<uint64_t> shrinks_{0};
   Coalescing coalescing_;
-  MessageCounts sent_;
-  MessageCounts received_;
-  std::atomic<bool> takes_any_{false};  // It has said so in the store.
 
-  std::mutex further_mutex_;  // guards the one below
-  std::map<std::string, std::shared_ptr<Communicator>> further_;
+  mutable std::mutex membership_mutex_;  // guards the one below
+  std::shared_ptr<Membership> membership_;
 };
 
 }  // namespace harmonaize_torch

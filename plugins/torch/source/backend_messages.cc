@@ -52,20 +52,26 @@ void Backend::CheckPeer(const char* call, int peer, int tag) const {
   TORCH_CHECK_VALUE(tag >= 0, "Tag must be nonnegative");
 }
 
-Backend::Route Backend::RouteTo(int peer, int tag) {
-  if (tag == 0) return {main_, peer};
-  const int lower = std::min(rank_, peer);
+Backend::Route Backend::RouteTo(Membership& members, int peer, int tag) {
+  if (tag == 0) return {members.main(), peer};
+  if (peer == members.rank()) {
+    const std::string key = "self" + std::to_string(peer) + "/tag" + std::to_string(tag);
+    return {members.Further(key, 0, 1, true), 0};
+  }
+  const int lower = std::min(members.rank(), peer);
   const std::string key = "pair/" + std::to_string(lower) + "-" +
-                          std::to_string(std::max(rank_, peer)) + "/tag" + std::to_string(tag);
-  const bool first = rank_ == lower;
-  return {Further(key, first ? 0 : 1, 2, first), first ? 1 : 0};
+                          std::to_string(std::max(members.rank(), peer)) + "/tag" +
+                          std::to_string(tag);
+  const bool first = members.rank() == lower;
+  return {members.Further(key, first ? 0 : 1, 2, first), first ? 1 : 0};
 }
 
 WorkPointer Backend::send(Tensors& tensors, int destination, int tag) {
   CheckPeer("send", destination, tag);
   CheckCarried("send", {OnlyTensor("send", tensors)});
   const at::Tensor packed = Packed(tensors[0]);
-  const Route route = RouteTo(destination, tag);
+  const std::shared_ptr<Membership> members = Members();
+  const Route route = RouteTo(*members, destination, tag);
   OperationPlan plan;
   plan.type = c10d::OpType::SEND;
   plan.title = "harmonaize:send";
@@ -77,27 +83,29 @@ WorkPointer Backend::send(Tensors& tensors, int destination, int tag) {
                                    TypeToCarry(packed.scalar_type()).type, peer, communicator,
                                    stream);
   };
-  const uint64_t number = sent_.Take(destination, tag);
+  const uint64_t number = members->sent.Take(destination, tag);
   const auto operation = Begin(std::move(plan), route.communicator);
-  if (!operation->isCompleted()) AnnounceWhileWaiting(operation, destination, tag, number);
+  if (!operation->isCompleted())
+    AnnounceWhileWaiting(*members, operation, destination, tag, number);
   return operation;
 }
 
 // Most messages are taken at once, and then the store hears nothing of them.
-void Backend::AnnounceWhileWaiting(const c10::intrusive_ptr<Operation>& operation, int destination,
+void Backend::AnnounceWhileWaiting(const Membership& members,
+                                   const c10::intrusive_ptr<Operation>& operation, int destination,
                                    int tag, uint64_t number) {
   // Bounds how often the store is asked whether the other rank takes messages from anybody.
   constexpr std::chrono::milliseconds kFirst{10};
   constexpr std::chrono::milliseconds kLongest{200};
-  operation->WhileWaiting(kFirst, kLongest,
-                          [store = place_.store, takes_any = TakesAnyKey(destination),
-                           announcement = AnnouncementKey(rank_, destination, tag, number)] {
-                            Progress::Get().errands().Add([store, takes_any, announcement] {
-                              if (store->check({takes_any}))
-                                store->set(announcement, std::vector<uint8_t>{1});
-                              return true;
-                            });
-                          });
+  operation->WhileWaiting(
+      kFirst, kLongest,
+      [store = members.place().store, takes_any = TakesAnyKey(destination),
+       announcement = AnnouncementKey(members.rank(), destination, tag, number)] {
+        Progress::Get().errands().Add([store, takes_any, announcement] {
+          if (store->check({takes_any})) store->set(announcement, std::vector<uint8_t>{1});
+          return true;
+        });
+      });
 }
 
 WorkPointer Backend::recv(Tensors& tensors, int source, int tag) {
@@ -108,9 +116,10 @@ WorkPointer Backend::recv(Tensors& tensors, int source, int tag) {
   plan.description = Describe("recv", tensors) + " from rank " + std::to_string(source);
   plan.timeout = timeout_.load();
   plan.source_rank = source;
-  const Route route = RouteTo(source, tag);
+  const std::shared_ptr<Membership> members = Members();
+  const Route route = RouteTo(*members, source, tag);
   plan.post = PostReceive(place.memory(), route.peer);
-  received_.Take(source, tag);
+  members->received.Take(source, tag);
   return Begin(std::move(plan), route.communicator);
 }
 
@@ -132,33 +141,35 @@ WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
   plan.title = "harmonaize:recvAnySource";
   plan.description = Describe("recv", tensors) + " from any rank";
   plan.timeout = timeout_.load();
-  if (!takes_any_.exchange(true)) {
-    place_.store->set(TakesAnyKey(rank_), std::vector<uint8_t>{1});
+  const std::shared_ptr<Membership> members = Members();
+  if (!members->takes_any.exchange(true)) {
+    members->store().set(TakesAnyKey(rank_), std::vector<uint8_t>{1});
   }
-  const auto operation = c10::make_intrusive<Operation>(rank_, std::move(plan), main_);
+  const auto operation = c10::make_intrusive<Operation>(rank_, std::move(plan), members->main());
   coalescing_.Note(operation);
   Progress::Get().Watch(operation);
-  const auto self = c10::intrusive_ptr<Backend>::reclaim_copy(this);
-  Progress::Get().errands().Add([self, operation, memory = place.memory(), tag] {
-    return self->ReceiveAnnounced(operation, memory, tag);
+  Progress::Get().errands().Add([members, operation, memory = place.memory(), tag] {
+    return ReceiveAnnounced(*members, operation, memory, tag);
   });
   return operation;
 }
 
-bool Backend::ReceiveAnnounced(const c10::intrusive_ptr<Operation>& operation,
+bool Backend::ReceiveAnnounced(Membership& members, const c10::intrusive_ptr<Operation>& operation,
                                const at::Tensor& memory, int tag) {
-  const std::string failure = main_->failure();
+  const std::string failure = members.main()->failure();
   if (!failure.empty()) {
     operation->Refuse(failure);
     operation->EndUnlaunched();
     return true;
   }
-  for (int source = 0; source < size_; ++source) {
-    const uint64_t number = received_.Next(source, tag);
-    if (source == rank_ || !place_.store->check({AnnouncementKey(source, rank_, tag, number)}))
+  for (int source = 0; source < members.size(); ++source) {
+    const uint64_t number = members.received.Next(source, tag);
+    if (source == members.rank() ||
+        !members.store().check({AnnouncementKey(source, members.rank(), tag, number)})) {
       continue;
-    received_.Take(source, tag);
-    const Route route = RouteTo(source, tag);
+    }
+    members.received.Take(source, tag);
+    const Route route = RouteTo(members, source, tag);
     operation->Choose(source, PostReceive(memory, route.peer), route.communicator);
     return true;
   }

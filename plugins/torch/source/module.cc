@@ -26,6 +26,14 @@ c10::intrusive_ptr<BackendBase> CreateBackend(const c10::intrusive_ptr<c10d::Sto
   END_HANDLE_TH_ERRORS_PYBIND
 }
 
+c10::intrusive_ptr<BackendBase> CreateUnformedBackend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                      int rank, int size, int64_t timeout_ms,
+                                                      const std::string& name) {
+  HANDLE_TH_ERRORS
+  return Backend::CreateUnformed({store, rank, size, std::chrono::milliseconds(timeout_ms), name});
+  END_HANDLE_TH_ERRORS_PYBIND
+}
+
 at::Tensor Allocate(int64_t bytes) {
   HANDLE_TH_ERRORS
   return RegisteredTensor(bytes, at::TensorOptions().dtype(at::kByte));
@@ -53,6 +61,8 @@ PYBIND11_MODULE(_native, module) {
   module.doc() = "Harmonaize's backend for torch.distributed; see harmonaize_torch.";
   module.def("create_backend", &CreateBackend, py::arg("store"), py::arg("rank"), py::arg("size"),
              py::arg("timeout_ms"), py::arg("name"));
+  module.def("create_unformed_backend", &CreateUnformedBackend, py::arg("store"), py::arg("rank"),
+             py::arg("size"), py::arg("timeout_ms"), py::arg("name"));
   module.def("allocate", &Allocate, py::arg("bytes"));
   module.def("stop_progress", &StopProgress);
   module.def("library_path", &LibraryPath);
