@@ -16,6 +16,7 @@
 #include "cli/plan/plan_command.h"
 #include "cli/probe/probe_command.h"
 #include "cli/promises/promises_command.h"
+#include "cli/requirements/requirements_command.h"
 #include "cli/run/run_command.h"
 #include "cli/status/status_command.h"
 #include "cli/token/token_command.h"
@@ -39,6 +40,7 @@ constexpr char kFooter[] =
     "  harmonaize dashboard\n"
     "  harmonaize drain --wait --restart --within 10min\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
+    "  harmonaize requirements job.toml --explain\n"
     "  harmonaize plan --fabric fabric.toml --size 64M\n"
     "  harmonaize probe 10.0.0.1 10.0.0.2 -o fabric.toml\n"
     "\n"
@@ -67,6 +69,7 @@ int main(int argc, char** argv) {
   harmonaize::AddMaintenanceCommand(app, command_line);
   harmonaize::AddDrainCommand(app, command_line);
   harmonaize::AddPromisesCommand(app, command_line);
+  harmonaize::AddRequirementsCommand(app, command_line);
   harmonaize::AddTokenCommand(app, command_line);
   harmonaize::AddCompletionCommand(app, command_line);
   harmonaize::AddManualCommand(app, command_line);

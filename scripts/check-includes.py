@@ -18,7 +18,7 @@ import tree_checker
 LAYERS = [
     ["src/base"],
     ["src/numerics", "src/memory"],
-    ["src/ipc", "src/schedule", "src/events"],
+    ["src/ipc", "src/schedule", "src/events", "src/requirements"],
     ["src/topology", "src/transport", "src/probing"],
     ["src/planner", "src/executor"],
     ["src/client"],

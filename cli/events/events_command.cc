@@ -18,6 +18,7 @@
 #include "cli/json_view.h"
 #include "cli/maintenance/time_words.h"
 #include "cli/terminal.h"
+#include "src/base/time_text.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event.h"
 #include "src/events/event_filter.h"

@@ -9,6 +9,7 @@
 #include "daemon/api/json_body.h"
 #include "daemon/metrics/metrics_page.h"
 #include "daemon/metrics/metrics_source.h"
+#include "src/base/time_text.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event.h"
 

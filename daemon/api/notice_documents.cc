@@ -16,6 +16,7 @@
 #include "daemon/tenant/tenant.h"
 #include "daemon/tenant/tenant_table.h"
 #include "src/base/random.h"
+#include "src/base/time_text.h"
 #include "src/events/event.h"
 
 namespace harmonaize::daemon {

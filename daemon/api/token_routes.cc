@@ -9,6 +9,7 @@
 
 #include "daemon/api/json_body.h"
 #include "daemon/http/token_store.h"
+#include "src/base/time_text.h"
 #include "src/events/event.h"
 
 namespace harmonaize::daemon {

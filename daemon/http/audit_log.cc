@@ -18,6 +18,7 @@
 #include "daemon/config/state_directory.h"
 #include "daemon/runtime/guarded.h"
 #include "src/base/log.h"
+#include "src/base/time_text.h"
 #include "src/base/wall_clock.h"
 #include "src/base/write_whole.h"
 

@@ -15,6 +15,7 @@
 #include "daemon/runtime/waiting_count.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
+#include "src/base/time_text.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event.h"
 

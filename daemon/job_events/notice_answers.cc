@@ -12,6 +12,7 @@
 #include "daemon/jobs/job_table.h"
 #include "daemon/promises/promise_book.h"
 #include "src/base/clean_text.h"
+#include "src/base/time_text.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event.h"
 

@@ -7,6 +7,7 @@
 
 #include "daemon/promises/promise.h"
 #include "daemon/tenant/rank_list.h"
+#include "src/base/time_text.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event.h"
 #include "src/events/event_data.h"

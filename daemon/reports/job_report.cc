@@ -19,6 +19,7 @@
 #include "daemon/tenant/session.h"
 #include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
+#include "src/base/time_text.h"
 #include "src/events/event.h"
 
 namespace harmonaize::daemon {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/communicator/communicator_wait.h"
+#include "src/base/time_text.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event.h"
 

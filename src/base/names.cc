@@ -8,6 +8,10 @@
 namespace harmonaize {
 namespace {
 
+/// Longest name, in bytes, for which a near one is sought: names come from strangers, and the
+/// search takes as long as the name is.
+constexpr size_t kLongestMistyped = 128;
+
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -27,6 +31,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 std::string_view NearestName(std::string_view name, std::span<const std::string_view> candidates) {
   std::string_view nearest;
+  if (name.size() > kLongestMistyped) return nearest;
   // A name with half of its letters wrong is a different word, not a slip.
   size_t best = name.size() / 2 + 1;
   for (std::string_view candidate : candidates) {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -26,6 +28,16 @@ struct TomlReader::State {
 namespace {
 
 using Unknown = std::vector<std::pair<toml::source_position, std::string>>;
+
+/// Returns the seconds of a date and time that has an offset.
+double SecondsSince1970(const toml::date_time& given) {
+  const auto days = std::chrono::sys_days(std::chrono::year(given.date.year) /
+                                          std::chrono::month(given.date.month) /
+                                          std::chrono::day(given.date.day));
+  const auto day = static_cast<double>(days.time_since_epoch().count());
+  return ((day * 24 + given.time.hour) * 60 + given.time.minute - given.offset->minutes) * 60 +
+         given.time.second + given.time.nanosecond * 1e-9;
+}
 
 void CollectUnknown(const toml::table& table, const std::string& prefix,
                     const std::set<std::string, std::less<>>& known, Unknown* unknown);
@@ -177,6 +189,133 @@ void TomlReader::StringList(std::string_view key, std::vector<std::string>* valu
   *value = std::move(list);
 }
 
+void TomlReader::Choices(std::string_view key, const std::vector<std::string_view>& choices,
+                         std::vector<std::string>* value) {
+  const toml::node* node = Find(key);
+  if (node == nullptr) return;
+  std::vector<std::string> list;
+  const auto take = [&](const toml::node& element) {
+    const std::string given = element.is_string() ? element.as_string()->get() : "";
+    if (std::find(choices.begin(), choices.end(), given) == choices.end()) {
+      Wrong(element, fmt::format("'{}' lists some of \"{}\"{}", key, fmt::join(choices, "\", \""),
+                                 DidYouMean(given, choices)));
+      return false;
+    }
+    if (std::find(list.begin(), list.end(), given) != list.end()) {
+      Wrong(element, fmt::format("'{}' lists \"{}\" twice", key, given));
+      return false;
+    }
+    list.push_back(given);
+    return true;
+  };
+  if (const toml::array* array = node->as_array()) {
+    for (const toml::node& element : *array) {
+      if (!take(element)) return;
+    }
+    if (list.empty()) return Wrong(*node, fmt::format("'{}' lists nothing", key));
+  } else if (!take(*node)) {
+    return;
+  }
+  *value = std::move(list);
+}
+
+namespace {
+
+std::string ExpectedMeasure(std::string_view key, Measure measure, double least, double most) {
+  return fmt::format("'{}' must be from \"{}\" to \"{}\"", key, FormatMeasure(measure, least),
+                     FormatMeasure(measure, most));
+}
+
+/// Returns the value of the node, in its unit. Errors: what would be right.
+Result<double> MeasureOf(const toml::node& node, std::string_view key, Measure measure,
+                         double least, double most) {
+  if (!node.is_string()) {
+    return InvalidArgument("{}; write it as a text with its unit, as in \"{}\"",
+                           ExpectedMeasure(key, measure, least, most),
+                           measure == Measure::kDuration ? "30 s"
+                           : measure == Measure::kRate   ? "2 GB/s"
+                                                         : "64 MiB");
+  }
+  const Result<double> value = ParseMeasure(measure, node.as_string()->get());
+  if (!value.ok()) return InvalidArgument("'{}': {}", key, value.status().message());
+  if (!(*value >= least && *value <= most)) {
+    return InvalidArgument("{}", ExpectedMeasure(key, measure, least, most));
+  }
+  return *value;
+}
+
+}  // namespace
+
+void TomlReader::Measured(std::string_view key, Measure measure, double least, double most,
+                          double* value) {
+  const toml::node* node = Find(key);
+  if (node == nullptr) return;
+  const Result<double> given = MeasureOf(*node, key, measure, least, most);
+  if (!given.ok()) return Wrong(*node, given.status().message());
+  *value = *given;
+}
+
+template <typename Read>
+void TomlReader::Range(std::string_view key, std::string_view expected, Read read,
+                       ValueRange* value) {
+  const toml::node* node = Find(key);
+  if (node == nullptr) return;
+  const toml::array* array = node->as_array();
+  if (array == nullptr || array->size() != 2) {
+    return Wrong(
+        *node, fmt::format("'{}' must be a list of two {}, the smaller one first", key, expected));
+  }
+  const Result<double> first = read(*array->get(0));
+  const Result<double> second = read(*array->get(1));
+  if (!first.ok()) return Wrong(*array->get(0), first.status().message());
+  if (!second.ok()) return Wrong(*array->get(1), second.status().message());
+  if (*first > *second) return Wrong(*node, fmt::format("'{}' has the larger one first", key));
+  *value = {*first, *second};
+}
+
+void TomlReader::IntegerRange(std::string_view key, int64_t least, int64_t most,
+                              ValueRange* value) {
+  const auto read = [&](const toml::node& node) -> Result<double> {
+    const auto* integer = node.as_integer();
+    if (integer == nullptr || integer->get() < least || integer->get() > most) {
+      return InvalidArgument("'{}' must be integers from {} to {}", key, least, most);
+    }
+    return static_cast<double>(integer->get());
+  };
+  Range(key, "integers", read, value);
+}
+
+void TomlReader::NumberRange(std::string_view key, double least, double most, ValueRange* value) {
+  const auto read = [&](const toml::node& node) -> Result<double> {
+    const std::optional<double> number = node.value<double>();
+    if (!number || !(*number >= least && *number <= most)) {
+      return InvalidArgument("'{}' must be numbers from {} to {}", key, least, most);
+    }
+    return *number;
+  };
+  Range(key, "numbers", read, value);
+}
+
+void TomlReader::MeasuredRange(std::string_view key, Measure measure, double least, double most,
+                               ValueRange* value) {
+  Range(
+      key, "texts with units",
+      [&](const toml::node& node) { return MeasureOf(node, key, measure, least, most); }, value);
+}
+
+void TomlReader::Time(std::string_view key, double* value) {
+  const toml::node* node = Find(key);
+  if (node == nullptr) return;
+  const auto* time = node->as_date_time();
+  if (time == nullptr || !time->get().offset) {
+    return Wrong(*node,
+                 fmt::format("'{}' must be a date and time with its offset from UTC, without "
+                             "quotes, as in 2027-01-31T18:00:00Z",
+                             key));
+  }
+  *value = SecondsSince1970(time->get());
+}
+
 size_t TomlReader::Tables(std::string_view key) {
   const toml::node* node = Find(key);
   if (node == nullptr) return 0;
@@ -186,6 +325,10 @@ size_t TomlReader::Tables(std::string_view key) {
     return 0;
   }
   return array->size();
+}
+
+void TomlReader::Know(std::string_view key) {
+  state_->known.emplace(key);
 }
 
 bool TomlReader::Has(std::string_view key) const {
@@ -204,18 +347,29 @@ void TomlReader::Reject(std::string_view key, std::string what) {
 }
 
 Status TomlReader::Finish() {
+  std::vector<Status> first = FinishWithAll(1);
+  return first.empty() ? Status::Ok() : std::move(first.front());
+}
+
+std::vector<Status> TomlReader::FinishWithAll(size_t most) {
   Unknown unknown;
   CollectUnknown(state_->root, "", state_->known, &unknown);
-  const std::vector<std::string_view> names(state_->known.begin(), state_->known.end());
+  // With the unknown key, where that is what is wrong: a name near it takes long to find.
+  std::vector<std::pair<State::Problem, std::string>> problems;
+  for (const State::Problem& problem : state_->problems) problems.push_back({problem, ""});
   for (const auto& [where, key] : unknown) {
-    state_->problems.push_back(
-        {where, fmt::format("unknown key '{}'{}", key, DidYouMean(key, names))});
+    problems.push_back({{where, fmt::format("unknown key '{}'", key)}, key});
   }
-  if (state_->problems.empty()) return Status::Ok();
-  const auto first = std::min_element(
-      state_->problems.begin(), state_->problems.end(),
-      [](const State::Problem& a, const State::Problem& b) { return a.where < b.where; });
-  return TomlProblem(state_->name, first->where, first->what);
+  std::stable_sort(problems.begin(), problems.end(),
+                   [](const auto& a, const auto& b) { return a.first.where < b.first.where; });
+  const std::vector<std::string_view> names(state_->known.begin(), state_->known.end());
+  std::vector<Status> all;
+  for (const auto& [problem, key] : problems) {
+    if (all.size() == most) break;
+    const std::string nearest = key.empty() ? "" : DidYouMean(key, names);
+    all.push_back(TomlProblem(state_->name, problem.where, problem.what + nearest));
+  }
+  return all;
 }
 
 }  // namespace harmonaize

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/measure.h"
 #include "src/base/status.h"
 
 namespace toml {
@@ -15,6 +16,13 @@ class node;
 }  // namespace toml
 
 namespace harmonaize {
+
+/// The least and the most of something.
+struct ValueRange {
+  double least = 0;
+  double most = 0;
+  bool operator==(const ValueRange&) const = default;
+};
 
 /// Reads one TOML document strictly: every key must be asked for by name, with its type and range.
 /// Keys left over are errors, which give file, line, column and the nearest name that was asked
@@ -45,10 +53,25 @@ class TomlReader {
   /// Accepts a list of strings, or one string, which stands for a list of one.
   void StringList(std::string_view key, std::vector<std::string>* value);
 
+  /// Accepts a list of `choices`, each once, or one of them.
+  void Choices(std::string_view key, const std::vector<std::string_view>& choices,
+               std::vector<std::string>* value);
+  /// Accepts a text with a number and a unit.
+  void Measured(std::string_view key, Measure measure, double least, double most, double* value);
+  /// Accepts a list of two, the smaller one first.
+  void IntegerRange(std::string_view key, int64_t least, int64_t most, ValueRange* value);
+  void NumberRange(std::string_view key, double least, double most, ValueRange* value);
+  void MeasuredRange(std::string_view key, Measure measure, double least, double most,
+                     ValueRange* value);
+  /// Accepts a date and time with an offset from UTC, and stores seconds since 1970.
+  void Time(std::string_view key, double* value);
+
   /// Returns how many tables [[key]] has. Their values are asked for as "key[0].name",
   /// "key[1].name", ...
   size_t Tables(std::string_view key);
 
+  /// Makes the key one that a document may have, as asking for it does.
+  void Know(std::string_view key);
   /// Returns whether the document has this key. That does not count as asking for it.
   bool Has(std::string_view key) const;
   /// Records, for Finish, what the caller found wrong with this key's value or, where the document
@@ -58,11 +81,17 @@ class TomlReader {
   /// Returns the first error by position: a wrong value, or a key that was not asked for.
   Status Finish();
 
+  /// Returns the first `most` errors by position.
+  std::vector<Status> FinishWithAll(size_t most);
+
  private:
   struct State;
   explicit TomlReader(State* state) : state_(state) {}
   const toml::node* Find(std::string_view key);
   void Wrong(const toml::node& node, std::string what);
+  /// Stores two values of a list; `read` returns one of them, or what would be right.
+  template <typename Read>
+  void Range(std::string_view key, std::string_view expected, Read read, ValueRange* value);
 
   State* state_;
 };

@@ -8,12 +8,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/time_text.h"
+
 namespace harmonaize {
 namespace {
 
 /// Stands for "" in ids, where nothing before the dot would look like a mistake.
 constexpr std::string_view kHostName = "host";
-constexpr int64_t kNanosecondsPerSecond = 1'000'000'000;
 
 bool IsUnreserved(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -107,22 +108,6 @@ std::string ToCloudEvent(const Event& event) {
   text += IsObjectInOneLine(event.data) ? std::string_view(event.data) : "{}";
   text += '}';
   return text;
-}
-
-std::string TimeText(int64_t unix_ns) {
-  // Rounded down, so that a time before 1970 has positive microseconds as well.
-  int64_t seconds = unix_ns / kNanosecondsPerSecond;
-  int64_t rest_ns = unix_ns % kNanosecondsPerSecond;
-  if (rest_ns < 0) {
-    rest_ns += kNanosecondsPerSecond;
-    --seconds;
-  }
-  const auto clock = static_cast<time_t>(seconds);
-  tm parts{};
-  gmtime_r(&clock, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", parts.tm_year + 1900,
-                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
-                     rest_ns / 1000);
 }
 
 }  // namespace harmonaize

@@ -75,7 +75,4 @@ std::optional<EventId> ParseEventId(std::string_view id);
 /// Source: CloudEvents 1.0.2, and its extensions "sequence", "severity" and "expirytime".
 std::string ToCloudEvent(const Event& event);
 
-/// Returns a time as RFC 3339 has it, in UTC with microseconds: "2026-11-26T08:30:00.123456Z".
-std::string TimeText(int64_t unix_ns);
-
 }  // namespace harmonaize

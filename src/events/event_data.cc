@@ -10,6 +10,8 @@
 
 #include "src/base/clean_text.h"
 #include "src/base/names.h"
+#include "src/base/time_text.h"
+#include "src/base/words.h"
 #include "src/events/event.h"
 
 namespace harmonaize {
@@ -65,7 +67,7 @@ bool IsName(const ordered_json& value) {
 bool IsChoice(const ordered_json& value, const EventField& field) {
   if (!value.is_string()) return false;
   bool found = false;
-  ForEachChoice(field, [&](std::string_view choice) {
+  ForEachWord(field.choices, [&](std::string_view choice) {
     found = found || value.get_ref<const std::string&>() == choice;
   });
   return found;

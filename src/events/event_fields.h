@@ -69,15 +69,4 @@ const EventField* FieldNamed(EventType type, std::string_view name);
 /// Returns the kind in words, such as "list of ranks".
 std::string_view FieldKindText(FieldKind kind);
 
-/// Calls `visit` with each of the values that a field of kind kChoice may have.
-template <typename Visit>
-void ForEachChoice(const EventField& field, Visit visit) {
-  std::string_view rest = field.choices;
-  while (!rest.empty()) {
-    const size_t space = rest.find(' ');
-    visit(rest.substr(0, space));
-    rest = space == std::string_view::npos ? std::string_view() : rest.substr(space + 1);
-  }
-}
-
 }  // namespace harmonaize

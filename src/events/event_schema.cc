@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/words.h"
 #include "src/events/event_fields.h"
 #include "src/events/event_type.h"
 
@@ -54,7 +55,7 @@ ordered_json Estimate() {
 
 ordered_json Choices(const EventField& field) {
   ordered_json choices = ordered_json::array();
-  ForEachChoice(field, [&](std::string_view choice) { choices.push_back(choice); });
+  ForEachWord(field.choices, [&](std::string_view choice) { choices.push_back(choice); });
   return {{"type", "string"}, {"enum", std::move(choices)}};
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "src/base/words.h"
 #include "src/events/event_fields.h"
 #include "src/events/event_type.h"
 
@@ -15,7 +16,7 @@ namespace {
 std::string KindInWords(const EventField& field) {
   std::string words(FieldKindText(field.kind));
   const char* before = " ";
-  ForEachChoice(field, [&](std::string_view choice) {
+  ForEachWord(field.choices, [&](std::string_view choice) {
     words += fmt::format("{}`{}`", before, choice);
     before = ", ";
   });

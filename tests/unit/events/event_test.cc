@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/time_text.h"
 #include "src/events/event_type.h"
 
 namespace harmonaize {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <future>
 
+#include "src/base/time_text.h"
 #include "tests/unit/daemon/sources/heard_notices.h"
 #include "tests/unit/daemon/sources/scripted_server.h"
 
