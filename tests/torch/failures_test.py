@@ -47,6 +47,20 @@ def rank_runs_backward(rank: int, size: int) -> None:
     loss.backward()
 
 
+def rank_receives_from_the_dead(rank: int, size: int) -> None:
+    """Its communicators with rank 2 are not there yet when that one dies."""
+    assert size == 3
+    print("ready", flush=True)
+    if rank == 2:
+        time.sleep(1000)
+    calls = {
+        "tag": lambda: dist.recv(torch.zeros(1), 2, tag=5),
+        "any": lambda: dist.recv(torch.zeros(1)),
+        "exchange": lambda: dist.all_to_all_single(torch.zeros(3), torch.ones(3), [1, 1, 1], [1, 1, 1]),
+    }
+    calls[os.environ["TEST_CALL"]]()
+
+
 def rank_receives_from_rank_1(rank: int, size: int) -> None:
     del size
     print("ready", flush=True)
@@ -101,6 +115,18 @@ def test_a_killed_rank_is_named_within_seconds(jobs: Jobs, function: RankFunctio
             assert "rank 2" in ended.output.splitlines()[-1], ended.output
             # The interpreter's way out of an exception counts, and PyTorch's is long.
             assert ended.at - killed < 4 * PROMISED_SECONDS
+
+
+@pytest.mark.parametrize("call", ["tag", "any", "exchange"])
+def test_a_killed_rank_ends_what_has_no_communicator_yet(jobs: Jobs, call: str) -> None:
+    with jobs.started(rank_receives_from_the_dead, 3, TEST_CALL=call) as job:
+        await_ready(job)
+        time.sleep(0.1)
+        job.processes[2].kill()
+        for ended in job.wait(0, 1):
+            assert ended.status == 1, ended.output
+            assert "rank 2" in ended.output.splitlines()[-1], ended.output
+            assert "timeout" not in ended.output.splitlines()[-1], ended.output
 
 
 @pytest.mark.parametrize("function", [rank_waits_for_rank_2, rank_waits_for_a_future, rank_runs_backward])

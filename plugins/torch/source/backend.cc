@@ -100,7 +100,9 @@ milliseconds Backend::TimeoutOr(milliseconds given) const {
 
 c10::intrusive_ptr<Operation> Backend::Begin(OperationPlan plan,
                                              const std::shared_ptr<Communicator>& communicator) {
-  auto operation = Operation::Start(rank_, std::move(plan), communicator);
+  auto operation = c10::make_intrusive<Operation>(rank_, std::move(plan), communicator);
+  operation->BeKept();
+  operation->Go();
   coalescing_.Note(operation);
   return operation;
 }

@@ -165,7 +165,7 @@ class Backend : public BackendBase {
                                                                            int peer);
   /// Announces a message that waits, if its receiver takes messages from anybody. `number` counts
   /// the messages to that rank with that tag.
-  static void AnnounceWhileWaiting(const Membership& members,
+  static void AnnounceWhileWaiting(const std::shared_ptr<Membership>& members,
                                    const c10::intrusive_ptr<Operation>& operation, int destination,
                                    int tag, uint64_t number);
   /// Receives the next message that a rank has announced, by `operation`. Returns whether there was
@@ -183,6 +183,8 @@ class Backend : public BackendBase {
 
   /// Throws: where the group has no ranks yet, or was not formed again.
   std::shared_ptr<Membership> Members() const;
+  /// Leaves the group without ranks. Returns what it had, or null.
+  std::shared_ptr<Membership> TakeMembership();
 
   const GroupPlace place_;  ///< As the group was made.
   const std::string handle_;

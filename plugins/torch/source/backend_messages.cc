@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "plugins/torch/source/backend.h"
+#include "plugins/torch/source/errors.h"
 #include "plugins/torch/source/progress.h"
 #include "plugins/torch/source/staging.h"
 
@@ -83,15 +84,17 @@ WorkPointer Backend::send(Tensors& tensors, int destination, int tag) {
                                    TypeToCarry(packed.scalar_type()).type, peer, communicator,
                                    stream);
   };
-  const uint64_t number = members->sent.Take(destination, tag);
-  const auto operation = Begin(std::move(plan), route.communicator);
-  if (!operation->isCompleted())
-    AnnounceWhileWaiting(*members, operation, destination, tag, number);
+  const auto operation = c10::make_intrusive<Operation>(rank_, std::move(plan), route.communicator);
+  const uint64_t number =
+      members->sent.Take(destination, tag, [&operation] { operation->BeKept(); });
+  operation->Go();
+  coalescing_.Note(operation);
+  if (!operation->isCompleted()) AnnounceWhileWaiting(members, operation, destination, tag, number);
   return operation;
 }
 
 // Most messages are taken at once, and then the store hears nothing of them.
-void Backend::AnnounceWhileWaiting(const Membership& members,
+void Backend::AnnounceWhileWaiting(const std::shared_ptr<Membership>& members,
                                    const c10::intrusive_ptr<Operation>& operation, int destination,
                                    int tag, uint64_t number) {
   // Bounds how often the store is asked whether the other rank takes messages from anybody.
@@ -99,10 +102,11 @@ void Backend::AnnounceWhileWaiting(const Membership& members,
   constexpr std::chrono::milliseconds kLongest{200};
   operation->WhileWaiting(
       kFirst, kLongest,
-      [store = members.place().store, takes_any = TakesAnyKey(destination),
-       announcement = AnnouncementKey(members.rank(), destination, tag, number)] {
-        Progress::Get().errands().Add([store, takes_any, announcement] {
-          if (store->check({takes_any})) store->set(announcement, std::vector<uint8_t>{1});
+      [members, takes_any = TakesAnyKey(destination),
+       announcement = AnnouncementKey(members->rank(), destination, tag, number)] {
+        Progress::Get().errands().Add([members, takes_any, announcement] {
+          c10d::Store& store = members->store_for_errands();
+          if (store.check({takes_any})) store.set(announcement, std::vector<uint8_t>{1});
           return true;
         });
       });
@@ -119,8 +123,11 @@ WorkPointer Backend::recv(Tensors& tensors, int source, int tag) {
   const std::shared_ptr<Membership> members = Members();
   const Route route = RouteTo(*members, source, tag);
   plan.post = PostReceive(place.memory(), route.peer);
-  members->received.Take(source, tag);
-  return Begin(std::move(plan), route.communicator);
+  const auto operation = c10::make_intrusive<Operation>(rank_, std::move(plan), route.communicator);
+  members->received.Take(source, tag, [&operation] { operation->BeKept(); });
+  operation->Go();
+  coalescing_.Note(operation);
+  return operation;
 }
 
 std::function<ncclResult_t(ncclComm_t, cudaStream_t)> Backend::PostReceive(const at::Tensor& memory,
@@ -148,29 +155,39 @@ WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
   const auto operation = c10::make_intrusive<Operation>(rank_, std::move(plan), members->main());
   coalescing_.Note(operation);
   Progress::Get().Watch(operation);
-  Progress::Get().errands().Add([members, operation, memory = place.memory(), tag] {
-    return ReceiveAnnounced(*members, operation, memory, tag);
-  });
+  const bool added =
+      Progress::Get().errands().Add([members, operation, memory = place.memory(), tag] {
+        try {
+          return ReceiveAnnounced(*members, operation, memory, tag);
+        } catch (const std::exception& error) {
+          operation->End("The group's store cannot be asked for messages: " + SentenceOf(error));
+          return true;
+        }
+      });
+  if (!added) operation->End("the process is about to end, and receives from named ranks alone");
   return operation;
 }
 
 bool Backend::ReceiveAnnounced(Membership& members, const c10::intrusive_ptr<Operation>& operation,
                                const at::Tensor& memory, int tag) {
+  if (operation->HasEnded()) return true;
   const std::string failure = members.main()->failure();
   if (!failure.empty()) {
-    operation->Refuse(failure);
-    operation->EndUnlaunched();
+    operation->End(failure);
     return true;
   }
+  c10d::Store& store = members.store_for_errands();
   for (int source = 0; source < members.size(); ++source) {
     const uint64_t number = members.received.Next(source, tag);
-    if (source == members.rank() ||
-        !members.store().check({AnnouncementKey(source, members.rank(), tag, number)})) {
-      continue;
-    }
-    members.received.Take(source, tag);
+    const std::string announcement = AnnouncementKey(source, members.rank(), tag, number);
+    if (source == members.rank() || !store.check({announcement})) continue;
     const Route route = RouteTo(members, source, tag);
-    operation->Choose(source, PostReceive(memory, route.peer), route.communicator);
+    const bool taken = members.received.TakeIf(source, tag, number, [&] {
+      operation->Choose(source, PostReceive(memory, route.peer), route.communicator);
+    });
+    if (!taken) continue;  // A receive from this rank by its number came first.
+    route.communicator->GoOn();
+    store.deleteKey(announcement);
     return true;
   }
   return false;

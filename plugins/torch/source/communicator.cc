@@ -11,6 +11,11 @@
 namespace harmonaize_torch {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+// How often a communicator that is forming asks whether its parent has failed.
+constexpr std::chrono::milliseconds kParentInterval{100};
+
 ncclConfig_t ConfigOf(const std::string& name) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -20,8 +25,9 @@ ncclConfig_t ConfigOf(const std::string& name) {
 
 }  // namespace
 
-Communicator::Communicator(std::string name, int rank, int size, IdSource id_source)
-    : name_(std::move(name)), rank_(rank), size_(size), id_source_(std::move(id_source)) {}
+Communicator::Communicator(std::string name, int rank, int size,
+                           std::shared_ptr<Communicator> parent)
+    : name_(std::move(name)), rank_(rank), size_(size), parent_(std::move(parent)) {}
 
 Communicator::Communicator(std::string name, int rank, int size, ncclComm_t formed)
     : name_(std::move(name)), rank_(rank), size_(size), handle_(formed) {}
@@ -36,18 +42,18 @@ Communicator::~Communicator() {
   }
 }
 
-void Communicator::Submit(const c10::intrusive_ptr<Operation>& operation) {
-  bool kept = true;
-  Ended ended;
-  {
-    const std::lock_guard lock(mutex_);
-    kept_.push_back(operation);
-    GoOnForming();
-    ended = LaunchKept();
-    kept = !kept_.empty();
-  }
-  Tell(ended);
-  if (kept) Progress::Get().Watch(shared_from_this());
+void Communicator::SetId(const ncclUniqueId& id) {
+  const std::lock_guard lock(mutex_);
+  id_ = id;
+}
+
+void Communicator::Keep(const c10::intrusive_ptr<Operation>& operation) {
+  const std::lock_guard lock(mutex_);
+  kept_.push_back(operation);
+}
+
+void Communicator::GoOn() {
+  if (!Advance()) Progress::Get().Watch(shared_from_this());
 }
 
 bool Communicator::Advance() {
@@ -79,12 +85,17 @@ void Communicator::GoOnForming() {
   const Library& library = Library::Get();
   const std::string doing = "Forming the communicator " + name_;
   try {
+    const Clock::time_point now = Clock::now();
+    if (parent_ != nullptr && now - parent_asked_ >= kParentInterval) {
+      parent_asked_ = now;
+      const std::string why = parent_->WhyBroken();
+      if (!why.empty()) return FailLocked(why);
+    }
     if (handle_ == nullptr) {
-      const std::optional<ncclUniqueId> id = id_source_();
-      if (!id) return;
+      if (!id_) return;
       ncclConfig_t config = ConfigOf(name_);
       const InHostMemory in_host_memory;
-      Check(doing, library.ncclCommInitRankConfig(&handle_, size_, *id, rank_, &config));
+      Check(doing, library.ncclCommInitRankConfig(&handle_, size_, *id_, rank_, &config));
     }
     ncclResult_t state = ncclSuccess;
     Check(doing, library.ncclCommGetAsyncError(handle_, &state));
@@ -148,6 +159,16 @@ void Communicator::Abort(const std::string& reason) {
 std::string Communicator::failure() {
   const std::lock_guard lock(mutex_);
   return failure_;
+}
+
+std::string Communicator::WhyBroken() {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty() || !formed_) return failure_;
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked = Library::Get().ncclCommGetAsyncError(handle_, &state);
+  const ncclResult_t found = asked == ncclSuccess ? state : asked;
+  if (found == ncclSuccess || found == ncclInProgress) return "";
+  return Describe("The group " + name_, found, handle_);
 }
 
 std::string Communicator::LastWord() {

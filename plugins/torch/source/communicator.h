@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,16 +15,14 @@ namespace harmonaize_torch {
 
 class Operation;
 
-/// One communicator of the library, from the exchange of its id to its end. It is made without
+/// One communicator of the library, from before its id is known to its end. It is made without
 /// waiting for other ranks: operations that come before it has formed are kept in their order.
 /// Thread: any.
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
-  /// Gives the id when it is known: nothing while the rank that makes it has not published it.
-  using IdSource = std::function<std::optional<ncclUniqueId>()>;
-
-  /// `name` is shown by `harmonaize status`. `rank` is this process's, of `size`.
-  Communicator(std::string name, int rank, int size, IdSource id_source);
+  /// `name` is shown by `harmonaize status`. `rank` is this process's, of `size`. While this one is
+  /// forming, it fails when `parent` has: that has its ranks, and is told of those that died.
+  Communicator(std::string name, int rank, int size, std::shared_ptr<Communicator> parent);
   /// Takes over a communicator of the library, which may still be forming.
   Communicator(std::string name, int rank, int size, ncclComm_t formed);
   Communicator(const Communicator&) = delete;
@@ -33,8 +30,14 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// Requires: no operation is in flight; each holds a pointer to its communicator.
   ~Communicator();
 
-  /// Launches the operation, or keeps it until that is possible. A failure is the operation's.
-  void Submit(const c10::intrusive_ptr<Operation>& operation);
+  /// Says which communicator this is, to form it from now on.
+  void SetId(const ncclUniqueId& id);
+
+  /// Takes the operation behind those before it. GoOn has to follow.
+  void Keep(const c10::intrusive_ptr<Operation>& operation);
+
+  /// Launches what is kept, or has it watched until that is possible. A failure is the operation's.
+  void GoOn();
 
   /// Goes on with forming, and launches operations that were kept. Returns whether there is nothing
   /// left to go on with.
@@ -57,6 +60,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// The reason that Fail was given, or "".
   std::string failure();
 
+  /// Returns why operations on this communicator would fail, or "".
+  std::string WhyBroken();
+
   /// Returns what the library last said about this communicator: where operations wait, for whom.
   std::string LastWord();
 
@@ -78,8 +84,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   const int rank_;
   const int size_;
 
+  const std::shared_ptr<Communicator> parent_;  ///< May be null.
+
   std::mutex mutex_;  // guards what follows, and the order of calls on `handle_`
-  IdSource id_source_;
+  std::optional<ncclUniqueId> id_;
+  std::chrono::steady_clock::time_point parent_asked_;
   ncclComm_t handle_ = nullptr;
   bool formed_ = false;
   std::string failure_;

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "plugins/torch/source/progress.h"
 #include "plugins/torch/source/signals_blocked.h"
 
 namespace harmonaize_torch {
@@ -27,9 +28,9 @@ bool IsDone(const Errands::Errand& errand) {
 
 }  // namespace
 
-void Errands::Add(Errand errand) {
+bool Errands::Add(Errand errand) {
   const std::lock_guard lock(mutex_);
-  if (stopping_) return;
+  if (stopping_) return false;
   arrived_.push_back(std::move(errand));
   if (!started_) {
     const SignalsBlocked blocked;
@@ -39,30 +40,38 @@ void Errands::Add(Errand errand) {
     started_ = true;
   }
   arrival_.notify_one();
+  return true;
 }
 
-void Errands::Stop() {
-  const std::lock_guard lock(mutex_);
+void Errands::Stop(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
   stopping_ = true;
   arrival_.notify_one();
+  if (started_) end_.wait_for(lock, patience, [this] { return ended_; });
 }
 
 void Errands::Run() {
-  while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      const auto arrived = [this] { return stopping_ || !arrived_.empty(); };
-      if (errands_.empty()) {
-        arrival_.wait(lock, arrived);
-      } else {
-        arrival_.wait_for(lock, kRound, [this] { return stopping_; });
-      }
-      if (stopping_) return;
-      std::move(arrived_.begin(), arrived_.end(), std::back_inserter(errands_));
-      arrived_.clear();
-    }
+  Progress::SetOwnThread();
+  while (TakeArrived()) {
     errands_.erase(std::remove_if(errands_.begin(), errands_.end(), IsDone), errands_.end());
   }
+  // What is left stays with this object, which is never destroyed.
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  end_.notify_all();
+}
+
+// Pauses, and takes over what has come meanwhile. Returns false when the thread is to end.
+bool Errands::TakeArrived() {
+  std::unique_lock lock(mutex_);
+  if (errands_.empty()) {
+    arrival_.wait(lock, [this] { return stopping_ || !arrived_.empty(); });
+  } else {
+    arrival_.wait_for(lock, kRound, [this] { return stopping_; });
+  }
+  std::move(arrived_.begin(), arrived_.end(), std::back_inserter(errands_));
+  arrived_.clear();
+  return !stopping_;
 }
 
 }  // namespace harmonaize_torch

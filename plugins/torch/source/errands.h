@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -16,17 +17,21 @@ class Errands {
   /// and never with a lock held. An exception ends the errand.
   using Errand = std::function<bool()>;
 
-  void Add(Errand errand);
-  /// Begins no more errands. Does not wait for one that has begun.
-  void Stop();
+  /// Returns false, and does nothing, after Stop.
+  bool Add(Errand errand);
+  /// Begins no more errands, and waits for one that has begun, for `patience` at most.
+  void Stop(std::chrono::milliseconds patience);
 
  private:
   void Run();
+  bool TakeArrived();
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable arrival_;
+  std::condition_variable end_;
   bool started_ = false;
   bool stopping_ = false;
+  bool ended_ = false;
   std::vector<Errand> arrived_;
 
   std::vector<Errand> errands_;  // the thread's own

@@ -25,7 +25,9 @@ void ThrowError(const std::string& what) {
 
 std::string SentenceOf(const std::exception& error) {
   const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);
-  return of_torch == nullptr ? error.what() : of_torch->what_without_backtrace();
+  std::string text = of_torch == nullptr ? error.what() : of_torch->what_without_backtrace();
+  // Some errors have the list in their text.
+  return text.substr(0, text.find("\nException raised from "));
 }
 
 std::string LastError(ncclComm_t communicator) {

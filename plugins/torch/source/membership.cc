@@ -1,11 +1,11 @@
 #include "plugins/torch/source/membership.h"
 
 #include <cstring>
-#include <optional>
 #include <thread>
 #include <utility>
 
 #include "plugins/torch/source/errors.h"
+#include "plugins/torch/source/progress.h"
 
 namespace harmonaize_torch {
 namespace {
@@ -14,35 +14,38 @@ using Clock = std::chrono::steady_clock;
 
 /// Begins the keys of the ranks that have come.
 constexpr const char* kCame = "harmonaize/came/";
+/// The key of the id of the communicator of all ranks.
+constexpr const char* kMain = "harmonaize/main";
 
 /// The id of a communicator as a value of the store.
 std::vector<uint8_t> BytesOf(const ncclUniqueId& id) {
   return {id.internal, id.internal + NCCL_UNIQUE_ID_BYTES};
 }
 
-/// Returns a source that publishes a new id, or finds the one that another rank has published.
-Communicator::IdSource IdInStore(c10::intrusive_ptr<c10d::Store> store, const std::string& key,
-                                 bool maker) {
-  return [store = std::move(store), key, maker]() -> std::optional<ncclUniqueId> {
-    ncclUniqueId id{};
-    if (maker) {
-      Check("Making a communicator's id", Library::Get().ncclGetUniqueId(&id));
-      store->set(key, BytesOf(id));
-      return id;
-    }
-    if (!store->check({key})) return std::nullopt;
-    const std::vector<uint8_t> bytes = store->get(key);
+/// Publishes a new id for the communicator, or takes the one that another rank has published.
+/// Returns whether the communicator has its id.
+bool ExchangeId(c10d::Store& store, const std::string& key, bool maker,
+                Communicator& communicator) {
+  ncclUniqueId id{};
+  if (maker) {
+    Check("Making a communicator's id", Library::Get().ncclGetUniqueId(&id));
+    store.set(key, BytesOf(id));
+  } else {
+    if (!store.check({key})) return false;
+    const std::vector<uint8_t> bytes = store.get(key);
     TORCH_CHECK(bytes.size() == NCCL_UNIQUE_ID_BYTES, "the store has ", bytes.size(),
                 " bytes where a communicator's id should be: ranks use different backends");
     std::memcpy(id.internal, bytes.data(), bytes.size());
-    return id;
-  };
+  }
+  communicator.SetId(id);
+  return true;
 }
 
-/// Waits until the group's communicator has formed.
-void AwaitFormed(Communicator& communicator, const GroupPlace& place) {
+/// Waits until the group's communicator has formed, which lacks its id if that `is_to_come`.
+void AwaitFormed(Communicator& communicator, const GroupPlace& place, bool is_to_come) {
   const Clock::time_point begun = Clock::now();
   while (!communicator.Formed()) {
+    if (is_to_come) is_to_come = !ExchangeId(*place.store, kMain, false, communicator);
     if (Clock::now() - begun >= place.timeout) {
       const std::vector<int> missing = RanksWithoutKey(place, kCame);
       communicator.Abort("the group was given up");
@@ -74,41 +77,69 @@ std::vector<int> RanksWithoutKey(const GroupPlace& place, const std::string& pre
 }
 
 std::shared_ptr<Membership> Membership::Form(GroupPlace place) {
-  auto main =
-      std::make_shared<Communicator>(place.name, place.rank, place.size,
-                                     IdInStore(place.store, "harmonaize/main", place.rank == 0));
-  return Form(std::move(place), std::move(main));
+  auto main = std::make_shared<Communicator>(place.name, place.rank, place.size, nullptr);
+  if (place.rank == 0) ExchangeId(*place.store, kMain, true, *main);
+  place.store->set(kCame + std::to_string(place.rank), std::vector<uint8_t>{1});
+  AwaitFormed(*main, place, /*is_to_come=*/place.rank != 0);
+  return std::make_shared<Membership>(std::move(place), std::move(main));
 }
 
 std::shared_ptr<Membership> Membership::Form(GroupPlace place, std::shared_ptr<Communicator> main) {
   place.store->set(kCame + std::to_string(place.rank), std::vector<uint8_t>{1});
-  AwaitFormed(*main, place);
+  AwaitFormed(*main, place, /*is_to_come=*/false);
   return std::make_shared<Membership>(std::move(place), std::move(main));
 }
 
 Membership::Membership(GroupPlace place, std::shared_ptr<Communicator> main)
     : place_(std::move(place)), main_(std::move(main)) {}
 
+c10d::Store& Membership::store_for_errands() {
+  if (errands_store_ == nullptr) errands_store_ = ConnectedAnew(*place_.store);
+  return *errands_store_;
+}
+
 std::shared_ptr<Communicator> Membership::Further(const std::string& key, int rank, int size,
                                                   bool maker) {
   const std::lock_guard lock(mutex_);
+  if (!aborted_.empty()) ThrowError(aborted_);
   std::shared_ptr<Communicator>& communicator = further_[key];
-  if (communicator == nullptr) {
-    communicator = std::make_shared<Communicator>(
-        place_.name + "/" + key, rank, size, IdInStore(place_.store, "harmonaize/" + key, maker));
-  }
+  if (communicator != nullptr) return communicator;
+  communicator = std::make_shared<Communicator>(place_.name + "/" + key, rank, size, main_);
+  const bool added =
+      Progress::Get().errands().Add([self = weak_from_this(), weak = std::weak_ptr(communicator),
+                                     key = "harmonaize/" + key, maker] {
+        const auto members = self.lock();
+        const auto forming = weak.lock();
+        if (members == nullptr || forming == nullptr || !forming->failure().empty()) return true;
+        try {
+          if (!ExchangeId(members->store_for_errands(), key, maker, *forming)) return false;
+        } catch (const std::exception& error) {
+          forming->Fail("The group's store cannot be asked: " + SentenceOf(error));
+          return true;
+        }
+        forming->GoOn();
+        return true;
+      });
+  if (!added) communicator->Fail("the process is about to end, and makes no new communicators");
   return communicator;
 }
 
 void Membership::Abort(const std::string& reason) {
+  std::map<std::string, std::shared_ptr<Communicator>> further;
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_.empty()) aborted_ = reason;
+    further = further_;
+  }
+  // Without the lock: operations that end may have something called that communicates.
   main_->Abort(reason);
-  const std::lock_guard lock(mutex_);
-  for (const auto& [key, communicator] : further_) communicator->Abort(reason);
+  for (const auto& [key, communicator] : further) communicator->Abort(reason);
 }
 
 void Membership::LetGoOfFurther() {
+  std::map<std::string, std::shared_ptr<Communicator>> further;
   const std::lock_guard lock(mutex_);
-  further_.clear();
+  std::swap(further, further_);
 }
 
 }  // namespace harmonaize_torch

@@ -26,7 +26,7 @@ struct GroupPlace {
 
 /// This rank's part in a group, from when its ranks came together until it is given up or
 /// reconfigured: the communicators, and what was counted on them. Thread: any.
-class Membership {
+class Membership : public std::enable_shared_from_this<Membership> {
  public:
   /// Waits until all ranks of the group have come, for `place.timeout` at most.
   /// Throws: BackendError that names the ranks that have not come, or says why there is no daemon.
@@ -45,8 +45,11 @@ class Membership {
   /// The communicator of all ranks.
   const std::shared_ptr<Communicator>& main() const { return main_; }
 
+  /// The store for errands, whose thread alone may call this.
+  c10d::Store& store_for_errands();
+
   /// Returns the communicator that `key` names, which its ranks form when they first need it.
-  /// `maker` says whether this rank publishes the id.
+  /// `maker` says whether this rank publishes the id. Throws: BackendError after Abort.
   std::shared_ptr<Communicator> Further(const std::string& key, int rank, int size, bool maker);
 
   /// Ends everything in flight with an error that says `reason`, at this rank at once.
@@ -65,7 +68,10 @@ class Membership {
   const GroupPlace place_;
   const std::shared_ptr<Communicator> main_;
 
-  std::mutex mutex_;  // guards the one below
+  c10::intrusive_ptr<c10d::Store> errands_store_;  // Of the errands' thread.
+
+  std::mutex mutex_;  // guards what follows
+  std::string aborted_;
   std::map<std::string, std::shared_ptr<Communicator>> further_;
 };
 

@@ -11,10 +11,25 @@ namespace harmonaize_torch {
 /// come to the same numbers, since messages of a tag arrive in their order. Thread: any.
 class MessageCounts {
  public:
-  /// Returns the number of the next message, which is then taken.
-  uint64_t Take(int peer, int tag) {
+  /// Takes the next message, and returns its number. `post` is called before another message can be
+  /// taken: messages are to be posted in the order of their numbers.
+  template <typename Post>
+  uint64_t Take(int peer, int tag, Post post) {
     const std::lock_guard lock(mutex_);
-    return counts_[{peer, tag}]++;
+    const uint64_t number = counts_[{peer, tag}]++;
+    post();
+    return number;
+  }
+
+  /// The same if the next message has this number. Returns whether it has.
+  template <typename Post>
+  bool TakeIf(int peer, int tag, uint64_t number, Post post) {
+    const std::lock_guard lock(mutex_);
+    uint64_t& next = counts_[{peer, tag}];
+    if (next != number) return false;
+    ++next;
+    post();
+    return true;
   }
 
   /// Returns the number of the next message.

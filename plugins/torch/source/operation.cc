@@ -2,6 +2,7 @@
 
 #include <ATen/core/jit_type.h>
 
+#include <thread>
 #include <utility>
 
 #include "plugins/torch/source/errors.h"
@@ -38,16 +39,30 @@ std::string Seconds(milliseconds time) {
 Operation::Operation(int rank, OperationPlan plan, std::shared_ptr<Communicator> communicator)
     : Work(rank, plan.type, plan.title, plan.inputs),
       plan_(std::move(plan)),
-      communicator_(std::move(communicator)),
       started_(Clock::now()),
-      future_(c10::make_intrusive<c10::ivalue::Future>(FutureType(plan_.nested_outputs))) {}
+      future_(c10::make_intrusive<c10::ivalue::Future>(FutureType(plan_.nested_outputs))),
+      communicator_(std::move(communicator)) {}
 
-c10::intrusive_ptr<Operation> Operation::Start(int rank, OperationPlan plan,
-                                               const std::shared_ptr<Communicator>& communicator) {
-  auto operation = c10::make_intrusive<Operation>(rank, std::move(plan), communicator);
-  communicator->Submit(operation);
-  if (!operation->Advance(operation->started_)) Progress::Get().Watch(operation);
-  return operation;
+void Operation::BeKept() {
+  std::shared_ptr<Communicator> keeper;
+  {
+    const std::lock_guard lock(state_mutex_);
+    is_kept_ = true;
+    keeper = communicator_;
+  }
+  keeper->Keep(c10::intrusive_ptr<Operation>::reclaim_copy(this));
+}
+
+void Operation::Go() {
+  if (const auto kept_by = communicator()) kept_by->GoOn();
+  if (!Advance(started_)) {
+    Progress::Get().Watch(c10::intrusive_ptr<Operation>::reclaim_copy(this));
+  }
+}
+
+std::shared_ptr<Communicator> Operation::communicator() const {
+  const std::lock_guard lock(state_mutex_);
+  return communicator_;
 }
 
 Launched Operation::Launch(ncclComm_t handle) {
@@ -85,15 +100,21 @@ void Operation::EndUnlaunched() {
     const std::lock_guard lock(state_mutex_);
     error = std::exchange(unlaunched_, nullptr);
   }
-  if (error) End(error);
+  if (error) EndWith(error);
+}
+
+void Operation::End(const std::string& reason) {
+  Refuse(reason);
+  EndUnlaunched();
 }
 
 bool Operation::Advance(Clock::time_point now) {
-  if (Ended() || QueryStream()) return true;
+  if (HasEnded() || QueryStream()) return true;
   ActWhileWaiting(now);
   NoteWord(now);
+  EndIfGroupIsBroken(now);
   if (now - started_ >= plan_.timeout && !expired_.exchange(true)) Expire();
-  return Ended();
+  return HasEnded();
 }
 
 bool Operation::QueryStream() {
@@ -135,11 +156,25 @@ void Operation::Complete(ncclResult_t result) {
       error = std::current_exception();
     }
   }
-  End(error);
+  EndWith(error);
+}
+
+// An operation that a communicator keeps ends with it.
+void Operation::EndIfGroupIsBroken(Clock::time_point now) {
+  std::shared_ptr<Communicator> group;
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (state_ != State::kKept || is_kept_ || now - group_asked_ < kNoteInterval) return;
+    group_asked_ = now;
+    group = communicator_;
+  }
+  const std::string why = group->WhyBroken();
+  if (!why.empty()) End(why);
 }
 
 std::exception_ptr Operation::ErrorOf(ncclResult_t result) {
-  const std::string failure = communicator_->failure();
+  const auto failed = communicator();
+  const std::string failure = failed == nullptr ? "" : failed->failure();
   if (!failure.empty()) return MakeError(failure);
   // This thread has just got the result, so the library's last word to it is about this operation.
   // Where another rank gave up first, that word does not say for whom it waited.
@@ -152,10 +187,13 @@ void Operation::Choose(int source, std::function<ncclResult_t(ncclComm_t, cudaSt
                        const std::shared_ptr<Communicator>& communicator) {
   {
     const std::lock_guard lock(state_mutex_);
+    if (state_ != State::kKept) return;
     plan_.source_rank = source;
     plan_.post = std::move(post);
+    communicator_ = communicator;
+    is_kept_ = true;
   }
-  communicator->Submit(c10::intrusive_ptr<Operation>::reclaim_copy(this));
+  communicator->Keep(c10::intrusive_ptr<Operation>::reclaim_copy(this));
 }
 
 void Operation::WhileWaiting(milliseconds first, milliseconds longest, std::function<void()> act) {
@@ -182,7 +220,8 @@ void Operation::NoteWord(Clock::time_point now) {
     if (now - noted_at_ < kNoteInterval) return;
     noted_at_ = now;
   }
-  const std::string word = communicator_->LastWord();
+  const auto asked = communicator();
+  const std::string word = asked == nullptr ? "" : asked->LastWord();
   if (word.find("has waited") == std::string::npos) return;
   const std::lock_guard lock(state_mutex_);
   noted_ = word;
@@ -195,17 +234,49 @@ std::string Operation::Noted() {
 
 void Operation::Expire() {
   const std::string noted = Noted();
-  communicator_->Fail(plan_.description + " ended by its timeout of " + Seconds(plan_.timeout) +
-                      (noted.empty() ? "" : ": " + noted));
+  const std::string reason = plan_.description + " ended by its timeout of " +
+                             Seconds(plan_.timeout) + (noted.empty() ? "" : ": " + noted);
+  if (const auto failed = communicator()) failed->Fail(reason);
+  End(reason);  // Where no communicator keeps it.
 }
 
-bool Operation::Ended() const {
+bool Operation::HasEnded() const {
   const std::lock_guard lock(mutex_);
   return completed_;
 }
 
-void Operation::End(std::exception_ptr error) {
+void Operation::EndWith(std::exception_ptr error) {
+  ReleaseParts();
   finish(error);
+  bool taken = false;
+  {
+    const std::lock_guard lock(state_mutex_);
+    taken = future_is_taken_;
+    future_is_settled_ = !taken;
+  }
+  // Who takes the future may have something called then, which may wait for another operation.
+  if (taken && Progress::IsOwnThread()) {
+    const auto self = c10::intrusive_ptr<Operation>::reclaim_copy(this);
+    if (Progress::Get().completions().Add([self, error] { self->SettleFuture(error); })) return;
+  }
+  SettleFuture(error);
+}
+
+// A group may come again while somebody holds an old Work: what belongs to the old one goes now.
+void Operation::ReleaseParts() {
+  std::function<ncclResult_t(ncclComm_t, cudaStream_t)> post;
+  std::function<void()> finish_call;
+  std::function<void()> act;
+  std::shared_ptr<Communicator> released;
+  // Tensors may ask for Python's lock when they go, so they go without ours.
+  const std::lock_guard lock(state_mutex_);
+  std::swap(post, plan_.post);
+  std::swap(finish_call, plan_.finish);
+  std::swap(act, waiting_.act);
+  std::swap(released, communicator_);
+}
+
+void Operation::SettleFuture(const std::exception_ptr& error) {
   if (error) {
     future_->setError(error);
     return;
@@ -248,7 +319,7 @@ std::vector<at::Tensor> Operation::result() {
 
 bool Operation::wait(milliseconds timeout) {
   const Clock::time_point begun = Clock::now();
-  if (timeout == kNoTimeout) SynchronizeStream();
+  if (timeout == kNoTimeout && !Progress::Get().IsStopped()) SynchronizeStream();
   std::unique_lock lock(mutex_);
   while (!completed_) {
     const auto waited = Clock::now() - begun;
@@ -262,7 +333,9 @@ bool Operation::wait(milliseconds timeout) {
     const auto look = std::chrono::duration_cast<std::chrono::microseconds>(waited / 8);
     cv_.wait_for(lock, std::clamp(look, kShortestLook, kLongestLook));
     lock.unlock();
-    if (timeout == kNoTimeout) {
+    if (Progress::Get().IsStopped()) {
+      AdvanceAlone();
+    } else if (timeout == kNoTimeout) {
       SynchronizeStream();
     } else {
       QueryStream();
@@ -273,15 +346,30 @@ bool Operation::wait(milliseconds timeout) {
   return true;
 }
 
+// Nobody else goes on with what is kept, and ends what takes too long.
+void Operation::AdvanceAlone() {
+  if (const auto forming = communicator()) static_cast<void>(forming->Advance());
+  static_cast<void>(Advance(Clock::now()));
+}
+
 void Operation::synchronize() {
   wait();
 }
 
 void Operation::abort() {
-  communicator_->Fail(plan_.description + " was aborted");
+  const std::string reason = plan_.description + " was aborted";
+  if (const auto aborted = communicator()) aborted->Fail(reason);
+  End(reason);
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> Operation::getFuture() {
+  {
+    const std::lock_guard lock(state_mutex_);
+    future_is_taken_ = true;
+    if (!future_is_settled_) return future_;
+  }
+  // Who settled it did not know of the caller, which may not be called back by that thread.
+  while (!future_->completed()) std::this_thread::yield();
   return future_;
 }
 

@@ -47,9 +47,11 @@ class Operation : public c10d::Work {
  public:
   Operation(int rank, OperationPlan plan, std::shared_ptr<Communicator> communicator);
 
-  /// Hands the operation to its communicator, and has it watched.
-  static c10::intrusive_ptr<Operation> Start(int rank, OperationPlan plan,
-                                             const std::shared_ptr<Communicator>& communicator);
+  /// Has the communicator keep the operation behind those before it. Go has to follow.
+  void BeKept();
+
+  /// Goes on after the communicator has kept the operation: launches it, and has it watched.
+  void Go();
 
   bool isCompleted() override;
   bool isSuccess() const override;
@@ -72,10 +74,15 @@ class Operation : public c10d::Work {
   /// Says why the operation will not be launched. For the communicator, under its lock.
   void Refuse(const std::string& reason);
 
-  /// Gives an operation that was not submitted what it lacked, and submits it: for a receive from
-  /// any rank, whose source is known now.
+  /// Gives an operation that no communicator keeps what it lacked, and has the communicator keep
+  /// it: for a receive from any rank, whose source is known now. Communicator::GoOn has to follow.
   void Choose(int source, std::function<ncclResult_t(ncclComm_t, cudaStream_t)> post,
               const std::shared_ptr<Communicator>& communicator);
+
+  bool HasEnded() const;
+
+  /// Ends the operation with an error that says `reason`, if it was not launched.
+  void End(const std::string& reason);
 
   /// Has `act` called while the operation waits: after `first`, and then again and again, at
   /// growing intervals of up to `longest`.
@@ -96,19 +103,28 @@ class Operation : public c10d::Work {
   void SynchronizeStream();
   void Complete(ncclResult_t result);
   void Expire();
-  void End(std::exception_ptr error);
-  bool Ended() const;
+  void EndWith(std::exception_ptr error);
+  void SettleFuture(const std::exception_ptr& error);
+  void ReleaseParts();
+  void AdvanceAlone();
+  void EndIfGroupIsBroken(std::chrono::steady_clock::time_point now);
+  /// The group's communicator while none is chosen yet; null once the operation has ended.
+  std::shared_ptr<Communicator> communicator() const;
+
   void ActWhileWaiting(std::chrono::steady_clock::time_point now);
   void NoteWord(std::chrono::steady_clock::time_point now);
   std::string Noted();
   std::exception_ptr ErrorOf(ncclResult_t result);
 
   OperationPlan plan_;
-  const std::shared_ptr<Communicator> communicator_;  ///< The group's where none is chosen yet.
   const std::chrono::steady_clock::time_point started_;
   const c10::intrusive_ptr<c10::ivalue::Future> future_;
 
   mutable std::mutex state_mutex_;  // guards what follows
+  std::shared_ptr<Communicator> communicator_;
+  bool is_kept_ = false;  // By a communicator, which ends it when it fails.
+  bool future_is_taken_ = false;
+  bool future_is_settled_ = false;
   State state_ = State::kKept;
   cudaStream_t stream_ = nullptr;
   bool awaited_ =
@@ -122,6 +138,7 @@ class Operation : public c10d::Work {
   } waiting_;
   std::string noted_;  // What the library said last of ranks that are late.
   std::chrono::steady_clock::time_point noted_at_;
+  std::chrono::steady_clock::time_point group_asked_;
   std::atomic<bool> expired_{false};
 };
 

@@ -21,6 +21,13 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kShortestPause{50};
 constexpr std::chrono::microseconds kLongestPause{1000};
 
+// How long the end of Python waits for each kind of thread. They hold each other up for
+// milliseconds; one that is in a call for longer may never come back, such as a callback that waits
+// for a dead rank.
+constexpr std::chrono::milliseconds kStopPatience{1000};
+
+thread_local bool t_is_own_thread = false;
+
 std::mutex g_instance_mutex;
 std::atomic<Progress*> g_instance{nullptr};
 
@@ -70,6 +77,7 @@ void Progress::StartThread() {
 }
 
 void Progress::Run() {
+  SetOwnThread();
   while (TakeArrived()) {
     if (AdvanceAll()) last_news_ = Clock::now();
   }
@@ -104,12 +112,24 @@ bool Progress::TakeArrived() {
   return !stopping_;
 }
 
+bool Progress::IsOwnThread() {
+  return t_is_own_thread;
+}
+
+void Progress::SetOwnThread() {
+  t_is_own_thread = true;
+}
+
 void Progress::Stop() {
-  errands_.Stop();
-  std::unique_lock lock(mutex_);
-  stopping_ = true;
-  arrival_.notify_one();
-  if (started_) end_.wait(lock, [this] { return stopped_; });
+  errands_.Stop(kStopPatience);
+  {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    arrival_.notify_one();
+    if (started_) end_.wait_for(lock, kStopPatience, [this] { return stopped_; });
+  }
+  completions_.Stop(kStopPatience);
+  is_stopped_.store(true, std::memory_order_release);
 }
 
 // Returns whether something ended. What ended is released here, without the lock: its last tensors

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "plugins/torch/source/completions.h"
 #include "plugins/torch/source/errands.h"
 #include "plugins/torch/source/operation.h"
 #include "plugins/torch/source/stream_pool.h"
@@ -27,11 +29,18 @@ class Progress {
 
   StreamPool& streams() { return streams_; }
   Errands& errands() { return errands_; }
+  Completions& completions() { return completions_; }
 
-  /// Ends the thread, before Python does: a thread that asks for Python's lock later is ended in
+  /// Says whether the calling thread is the progress thread or that of errands, for which nothing
+  /// may wait that only they can end.
+  static bool IsOwnThread();
+  static void SetOwnThread();
+
+  /// Ends the threads, before Python does: a thread that asks for Python's lock later is ended in
   /// the middle of what it does. Operations are then completed only by who waits for them, and what
-  /// is in flight stays allocated.
+  /// is in flight stays allocated. Waits for no thread longer than a second or two.
   void Stop();
+  bool IsStopped() const { return is_stopped_.load(std::memory_order_acquire); }
 
  private:
   void StartThread();
@@ -41,6 +50,9 @@ class Progress {
 
   StreamPool streams_;
   Errands errands_;
+  Completions completions_;
+  // Stored by Stop once the thread has ended: who sees it does what the thread did.
+  std::atomic<bool> is_stopped_{false};
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable arrival_;

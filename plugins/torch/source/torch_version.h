@@ -56,6 +56,31 @@ at::Tensor FactorTensor(const Supplement& supplement, long /*older*/) {
 
 }  // namespace version_details
 
+namespace version_details {
+
+template <typename Store>
+auto CloneOf(Store& store, int /*newer*/) -> decltype(store.clone()) {
+  return store.clone();
+}
+
+template <typename Store>
+c10::intrusive_ptr<c10d::Store> CloneOf(Store& store, long /*older*/) {
+  return c10::intrusive_ptr<c10d::Store>::reclaim_copy(&store);
+}
+
+}  // namespace version_details
+
+/// Returns the store by a connection of its own, so that nobody waits for calls of others: a
+/// program may wait for a key on the other one. Older versions have no such connection, and some
+/// stores have none: then it is the store itself.
+inline c10::intrusive_ptr<c10d::Store> ConnectedAnew(c10d::Store& store) {
+  try {
+    return version_details::CloneOf(store, 0);
+  } catch (const std::exception&) {
+    return c10::intrusive_ptr<c10d::Store>::reclaim_copy(&store);
+  }
+}
+
 /// The factor of ReduceOp::PREMUL_SUM, which is a number or a tensor of one element.
 inline at::Scalar PreMultiplier(const c10d::ReduceOp& operation) {
   const auto* const supplement =
