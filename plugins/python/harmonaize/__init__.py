@@ -1,0 +1,77 @@
+"""Harmonaize for Python: what the daemon knows of a job, what it tells it, and what the job may say.
+
+    client = harmonaize.connect()
+    for event in client.events("rank.lost,maintenance.scheduled"):
+        print(event.text)
+
+docs/python.md has an example for each thing. The package needs nothing but Python, and has no threads.
+"""
+
+from harmonaize.async_event_stream import AsyncEventStream
+from harmonaize.caller import Caller, Usage
+from harmonaize.client import Client, connect
+from harmonaize.errors import (
+    AnswerError,
+    ConnectionLostError,
+    HarmonaizeError,
+    NoDaemonError,
+    ProblemError,
+    UntrustedDaemonError,
+)
+from harmonaize.event_stream import EventStream
+from harmonaize.events import Event, EventType, Missed
+from harmonaize.flight import Flight, FlightCommunicator, FlightOperation, FlightRank
+from harmonaize.jobs import (
+    Communicator,
+    CommunicatorRanks,
+    CommunicatorSummary,
+    EndedCommunicators,
+    Forming,
+    Job,
+    JobSummary,
+    Operation,
+    Rank,
+    Timed,
+)
+from harmonaize.notices import Answer, Promise, Promises
+from harmonaize.verdicts import Root, Verdict, VerdictOperation
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "AnswerError",
+    "AsyncEventStream",
+    "Caller",
+    "Client",
+    "Communicator",
+    "CommunicatorRanks",
+    "CommunicatorSummary",
+    "ConnectionLostError",
+    "EndedCommunicators",
+    "Event",
+    "EventStream",
+    "EventType",
+    "Flight",
+    "FlightCommunicator",
+    "FlightOperation",
+    "FlightRank",
+    "Forming",
+    "HarmonaizeError",
+    "Job",
+    "JobSummary",
+    "Missed",
+    "NoDaemonError",
+    "Operation",
+    "ProblemError",
+    "Promise",
+    "Promises",
+    "Rank",
+    "Root",
+    "Timed",
+    "UntrustedDaemonError",
+    "Usage",
+    "Verdict",
+    "VerdictOperation",
+    "connect",
+]

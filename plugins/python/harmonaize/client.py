@@ -1,0 +1,246 @@
+"""A client of one daemon: a call for each thing that a job may ask or say."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import typing
+
+from harmonaize.async_event_stream import AsyncEventStream
+from harmonaize.caller import Caller, Usage
+from harmonaize.connection import Connection
+from harmonaize.documents import Fields, T, format_time
+from harmonaize.endpoint import Endpoint, endpoint_for
+from harmonaize.errors import ProblemError
+from harmonaize.event_query import EventQuery, From, Types
+from harmonaize.event_stream import EventStream
+from harmonaize.events import Event, EventType, Missed
+from harmonaize.exchange import exchange
+from harmonaize.flight import Flight
+from harmonaize.job_list import JOBS, job_list
+from harmonaize.jobs import Communicator, CommunicatorRanks, Job, JobSummary, Operation
+from harmonaize.kept_events import kept_events
+from harmonaize.notices import Answer, Promises
+from harmonaize.request import Query, Request, path_of
+from harmonaize.verdicts import Verdict
+
+DEFAULT_TIMEOUT = 10.0
+_DRAINING = 503
+
+
+class Client:
+    """Asks one daemon. It holds no connection: each call makes its own, so any thread may call, and a daemon that was
+    restarted is found again.
+
+    A job is named by its id or its name. Besides the errors that each call names, all raise NoDaemonError where no
+    daemon answers, ConnectionLostError where it stops answering, AnswerError for what is no answer of a daemon, and
+    ProblemError where the daemon refuses. Calls that only read are made again while the daemon takes no more of them.
+    """
+
+    def __init__(self, endpoint: Endpoint, timeout: float = DEFAULT_TIMEOUT) -> None:
+        """Takes where the daemon is, and how many seconds a call may take. `connect` makes clients."""
+        if not (timeout > 0 and math.isfinite(timeout)):
+            raise ValueError(f"a call takes more than 0 seconds and not for ever, so not {timeout!r}")
+        self._endpoint = endpoint
+        self._timeout = timeout
+
+    def __repr__(self) -> str:
+        """Names the daemon, and no token."""
+        return f"<harmonaize.Client of {self._endpoint.describe()}>"
+
+    # Jobs
+
+    def jobs(self) -> tuple[JobSummary, ...]:
+        """Returns the jobs that are on this host, or were in the last minutes, in the order in which they began."""
+        return job_list(self._call(JOBS))
+
+    def job(self, job: str) -> Job:
+        """Returns one job with its communicators. ProblemError 404: there is none; 409: several tenants have one."""
+        return Job.from_fields(self._fields("v1", "jobs", job))
+
+    def communicators(self, job: str) -> tuple[Communicator, ...]:
+        """Returns the communicators of a job."""
+        return self._list("communicators", Communicator.from_fields, "v1", "jobs", job, "communicators")
+
+    def ranks(self, job: str) -> tuple[CommunicatorRanks, ...]:
+        """Returns the ranks of each communicator of a job."""
+        return self._list("communicators", CommunicatorRanks.from_fields, "v1", "jobs", job, "ranks")
+
+    def operations(self, job: str) -> tuple[Operation, ...]:
+        """Returns the operations of a job that wait for ranks, and for which."""
+        return self._list("operations", Operation.from_fields, "v1", "jobs", job, "operations")
+
+    def stuck(self, job: str) -> tuple[Verdict, ...]:
+        """Returns why operations of a job do not end: a verdict for each communicator; (): nothing hangs."""
+        return self._list("verdicts", Verdict.from_fields, "v1", "jobs", job, "stuck")
+
+    def all_stuck(self) -> tuple[Verdict, ...]:
+        """Returns the verdicts of all jobs on this host. For operators."""
+        return self._list("verdicts", Verdict.from_fields, "v1", "stuck")
+
+    def flight(self, job: str) -> Flight:
+        """Returns what each rank of a job on this host has posted, and what of that has not ended."""
+        return Flight.from_fields(self._fields("v1", "jobs", job, "flight"))
+
+    # Events
+
+    def events(  # noqa: PLR0913
+        self,
+        types: Types | None = None,
+        job: str | None = None,
+        after: str | None = None,
+        *,
+        severity: str | None = None,
+        start: From = "now",
+        timeout: float | None = None,
+    ) -> EventStream:
+        """Returns a stream of events, which goes on for ever and connects again by itself.
+
+        `types` are types and families, such as "rank.*,plan.changed" or a list of them; None: all. `job` is a job's
+        name, its id, or the beginning of its id; None: all of the caller's. `after` is the `cursor` or the `id` of the
+        last event that was read; without it the stream begins with what comes from now on, or with all that is kept
+        (`start="start"`). `severity` is INFO, WARN, ERROR or FATAL: that and worse. A loop over the stream ends when no
+        event has come for `timeout` seconds; None: never.
+
+        ProblemError 400: there is no such type, or no job with this name is here or has events that are kept.
+        """
+        query = EventQuery.of(types, job, severity, after, start)
+        return EventStream(self._endpoint, self._resolved(query), timeout)
+
+    def events_async(  # noqa: PLR0913
+        self,
+        types: Types | None = None,
+        job: str | None = None,
+        after: str | None = None,
+        *,
+        severity: str | None = None,
+        start: From = "now",
+        timeout: float | None = None,
+    ) -> AsyncEventStream:
+        """Returns what `events` returns, for `async for` and `async with`. It connects when it is first used."""
+        return AsyncEventStream(self._endpoint, EventQuery.of(types, job, severity, after, start), timeout)
+
+    def kept_events(
+        self,
+        types: Types | None = None,
+        job: str | None = None,
+        after: str | None = None,
+        *,
+        severity: str | None = None,
+    ) -> typing.Iterator[Event | Missed]:
+        """Yields the events that the daemon has kept, oldest first, and ends with the last one. The parameters are
+        those of `events`. It asks for a page at a time; a `Missed` stands before the page in which events are missing.
+        """
+        query = self._resolved(EventQuery.of(types, job, severity, after, "start"))
+        return kept_events(query, self._call)
+
+    def event_types(self) -> tuple[EventType, ...]:
+        """Returns the types of events that this daemon knows."""
+        return self._list("event_types", EventType.from_fields, "v1", "event-types")
+
+    # Answers
+
+    def acknowledge(self, event: Event | str) -> Answer:
+        """Says that the job is ready for what an event with a deadline tells of. Returns the event with its answer.
+
+        `event` is the event, its id, or the beginning of it. The same answer again changes nothing. ProblemError 404:
+        no such event of the caller's can be answered here; 409: it cannot be answered any more; 429: too many answers.
+        """
+        return self._answer(event, "acknowledge", {})
+
+    def extend(
+        self, event: Event | str, *, seconds: float | None = None, until: datetime.datetime | None = None
+    ) -> Answer:
+        """Asks for more time than an event with a deadline gives: `seconds` beyond the deadline, 1 at least, or `until`
+        a moment with a time zone; 30 days at most. The deadline stays until the provider sets another one.
+
+        Errors: as of `acknowledge`; ValueError: not one of the two is given, or the moment has no zone.
+        """
+        if (seconds is None) == (until is None):
+            raise ValueError("say for how many seconds, or until when")
+        if until is None:
+            return self._answer(event, "extend", {"seconds": seconds})
+        if until.tzinfo is None:
+            raise ValueError("the moment has no time zone: use datetime.now(datetime.UTC) and the like")
+        return self._answer(event, "extend", {"until": format_time(until)})
+
+    def promises(self) -> Promises:
+        """Returns what notice the caller's jobs were promised, and whether it was kept; operators read all."""
+        return Promises.from_fields(self._fields("v1", "promises"))
+
+    # The daemon
+
+    def whoami(self) -> Caller:
+        """Returns who the caller is to the daemon. ProblemError 401: the token does not hold."""
+        return Caller.from_fields(self._fields("v1", "whoami"))
+
+    def usage(self) -> tuple[Usage, ...]:
+        """Returns what the caller has used of this host; operators read that of all tenants."""
+        return self._list("usage", Usage.from_fields, "v1", "usage")
+
+    def is_ready(self) -> bool:
+        """Returns whether the daemon takes new programs. It does not while it drains."""
+        try:
+            exchange(self._endpoint, Request("GET", "/readyz"), self._timeout)
+        except ProblemError as problem:
+            if problem.status == _DRAINING:
+                return False
+            raise
+        return True
+
+    def call(self, method: str, path: str, body: typing.Any = None, query: Query | None = None) -> typing.Any:
+        """Makes any call of docs/http.md, such as an operator's, and returns its document, None where there is none.
+
+        The path begins with "/", with everything encoded that needs it. ValueError: method or path cannot be sent.
+        """
+        if not method.isascii() or not method.isalpha():
+            raise ValueError(f"{method!r} is no method of HTTP")
+        plain = path.isascii() and path.isprintable() and not set(path) & set(" ?#")
+        if not plain or not path.startswith("/"):
+            raise ValueError(f"{path!r} is no path: it begins with /, is encoded, and has no query")
+        return self._call(Request(method.upper(), path, query or {}, body=body))
+
+    def _answer(self, event: Event | str, answer: str, body: dict[str, typing.Any]) -> Answer:
+        name = event.id if isinstance(event, Event) else event
+        document = self._call(Request("POST", path_of("v1", "events", name, answer), body=body))
+        return Answer.from_fields(Fields(document, "an answer"))
+
+    def _resolved(self, query: EventQuery) -> EventQuery:
+        return query.with_job(self.jobs()) if query.names_a_job_by_name else query
+
+    def _list(self, name: str, make: typing.Callable[[Fields], T], *path: str) -> tuple[T, ...]:
+        return self._fields(*path).objects(name, make)
+
+    def _fields(self, *path: str) -> Fields:
+        target = path_of(*path)
+        return Fields(self._call(Request("GET", target)), target)
+
+    def _call(self, request: Request) -> typing.Any:
+        return exchange(self._endpoint, request, self._timeout).json()
+
+
+def connect(  # noqa: PLR0913
+    socket: str | os.PathLike[str] | None = None,
+    url: str | None = None,
+    token: str | None = None,
+    ca_file: str | os.PathLike[str] | None = None,
+    *,
+    as_operator: bool = False,
+    timeout: float = DEFAULT_TIMEOUT,
+) -> Client:
+    """Finds a daemon, and returns a client of it.
+
+    Without arguments it is the one that `harmonaize` and the library find: at HARMONAIZE_SOCKET, else the system's,
+    else the user's own. `socket` names a daemon's own socket, such as /run/harmonaize/harmonaized.sock; HTTP is served
+    beside it. `as_operator` takes the operators' socket. `url` is https://HOST:PORT, with the `token` that an operator
+    has made; `ca_file` has the certificates that are believed, instead of the system's. `timeout` bounds each call, in
+    seconds.
+
+    Errors: NoDaemonError: none listens there; UntrustedDaemonError: who listens is not believed. ValueError: the
+    arguments do not fit each other.
+    """
+    endpoint = endpoint_for(socket, url, token, ca_file, as_operator=as_operator)
+    client = Client(endpoint, timeout)
+    Connection(endpoint, timeout).close()
+    return client
