@@ -46,6 +46,17 @@ if(HARMONAIZE_SANITIZER)
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${HARMONAIZE_SANITIZER})
 endif()
+
+# harmonaize_without_pointer_checks(): what is compiled in this folder does not check every pointer before it
+# is followed, which takes two fifths of the compiler's time in a build with the undefined behaviour sanitizer
+# (a file of the daemon: 46 s with, 28 s without). src/ and shim/, which handle memory that strangers share,
+# keep these checks. A null pointer ends a program anyway.
+macro(harmonaize_without_pointer_checks)
+  if(HARMONAIZE_SANITIZER MATCHES "undefined")
+    add_compile_options(-fno-sanitize=null,alignment,object-size,vptr)
+  endif()
+endmacro()
+
 if(HARMONAIZE_BUILD_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "fuzz tests need clang, which brings libFuzzer; the preset fuzz chooses it")
