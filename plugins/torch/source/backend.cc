@@ -52,17 +52,21 @@ Backend::Backend(GroupPlace place, std::shared_ptr<Membership> membership)
 
 Backend::~Backend() = default;
 
-std::shared_ptr<Membership> Backend::Members() const {
+std::shared_ptr<Membership> Backend::MembersIfAny() const {
   const std::lock_guard lock(membership_mutex_);
-  if (membership_ == nullptr) {
-    ThrowError("The group " + place_.name + " has no ranks: it has to be formed by reconfigure");
-  }
   return membership_;
 }
 
+std::shared_ptr<Membership> Backend::Members() const {
+  std::shared_ptr<Membership> members = MembersIfAny();
+  if (members == nullptr) {
+    ThrowError("The group " + place_.name + " has no ranks: it has to be formed by reconfigure");
+  }
+  return members;
+}
+
 bool Backend::isInitialized() {
-  const std::lock_guard lock(membership_mutex_);
-  return membership_ != nullptr;
+  return MembersIfAny() != nullptr;
 }
 
 void Backend::CheckProcess() const {
@@ -100,8 +104,14 @@ milliseconds Backend::TimeoutOr(milliseconds given) const {
 
 c10::intrusive_ptr<Operation> Backend::Begin(OperationPlan plan,
                                              const std::shared_ptr<Communicator>& communicator) {
+  return Begin(std::move(plan), communicator, [](const std::function<void()>& keep) { keep(); });
+}
+
+c10::intrusive_ptr<Operation> Backend::Begin(
+    OperationPlan plan, const std::shared_ptr<Communicator>& communicator,
+    const std::function<void(const std::function<void()>& keep)>& in_order) {
   auto operation = c10::make_intrusive<Operation>(rank_, std::move(plan), communicator);
-  operation->BeKept();
+  in_order([&operation] { operation->BeKept(); });
   operation->Go();
   coalescing_.Note(operation);
   return operation;
@@ -175,11 +185,13 @@ c10::intrusive_ptr<BackendOptions> Backend::getBackendOptions() {
 }
 
 void Backend::abort() {
-  if (isInitialized()) Members()->Abort("group " + place_.name + " was aborted by this rank");
+  const std::shared_ptr<Membership> members = MembersIfAny();
+  if (members != nullptr) members->Abort("group " + place_.name + " was aborted by this rank");
 }
 
 void Backend::shutdown() {
-  if (isInitialized()) Members()->LetGoOfFurther();
+  const std::shared_ptr<Membership> members = MembersIfAny();
+  if (members != nullptr) members->LetGoOfFurther();
 }
 
 void Backend::setTimeout(milliseconds timeout) {

@@ -145,6 +145,11 @@ class Backend : public BackendBase {
   /// Begins an operation with the plan, which is waited for with others while calls are coalesced.
   c10::intrusive_ptr<Operation> Begin(OperationPlan plan,
                                       const std::shared_ptr<Communicator>& communicator);
+  /// The same for one that has an order among others. `in_order` calls what it is given, which has
+  /// the communicator keep the operation, while no other one can come between.
+  c10::intrusive_ptr<Operation> Begin(
+      OperationPlan plan, const std::shared_ptr<Communicator>& communicator,
+      const std::function<void(const std::function<void()>& keep)>& in_order);
   /// Begins a collective with the plan. `call` is c10d's name of it; `like` a tensor that describes
   /// it.
   WorkPointer Collective(OperationPlan plan, const char* call, const Tensors& like,
@@ -181,7 +186,9 @@ class Backend : public BackendBase {
   std::string Describe(const char* call, const Tensors& like) const;
   Milliseconds TimeoutOr(Milliseconds given) const;
 
-  /// Throws: where the group has no ranks yet, or was not formed again.
+  /// Returns null where the group has no ranks yet, or was not formed again.
+  std::shared_ptr<Membership> MembersIfAny() const;
+  /// The same. Throws: BackendError where MembersIfAny returns null.
   std::shared_ptr<Membership> Members() const;
   /// Leaves the group without ranks. Returns what it had, or null.
   std::shared_ptr<Membership> TakeMembership();

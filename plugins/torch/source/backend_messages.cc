@@ -84,11 +84,10 @@ WorkPointer Backend::send(Tensors& tensors, int destination, int tag) {
                                    TypeToCarry(packed.scalar_type()).type, peer, communicator,
                                    stream);
   };
-  const auto operation = c10::make_intrusive<Operation>(rank_, std::move(plan), route.communicator);
-  const uint64_t number =
-      members->sent.Take(destination, tag, [&operation] { operation->BeKept(); });
-  operation->Go();
-  coalescing_.Note(operation);
+  uint64_t number = 0;
+  const auto operation = Begin(std::move(plan), route.communicator, [&](const auto& keep) {
+    number = members->sent.Take(destination, tag, keep);
+  });
   if (!operation->isCompleted()) AnnounceWhileWaiting(members, operation, destination, tag, number);
   return operation;
 }
@@ -123,11 +122,8 @@ WorkPointer Backend::recv(Tensors& tensors, int source, int tag) {
   const std::shared_ptr<Membership> members = Members();
   const Route route = RouteTo(*members, source, tag);
   plan.post = PostReceive(place.memory(), route.peer);
-  const auto operation = c10::make_intrusive<Operation>(rank_, std::move(plan), route.communicator);
-  members->received.Take(source, tag, [&operation] { operation->BeKept(); });
-  operation->Go();
-  coalescing_.Note(operation);
-  return operation;
+  return Begin(std::move(plan), route.communicator,
+               [&](const auto& keep) { members->received.Take(source, tag, keep); });
 }
 
 std::function<ncclResult_t(ncclComm_t, cudaStream_t)> Backend::PostReceive(const at::Tensor& memory,

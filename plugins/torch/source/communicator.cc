@@ -13,8 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often a communicator that is forming asks whether its parent has failed.
-constexpr std::chrono::milliseconds kParentInterval{100};
+// How often the library is asked whether a communicator is broken, for those that wait to use it.
+constexpr std::chrono::milliseconds kAskInterval{100};
 
 ncclConfig_t ConfigOf(const std::string& name) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -85,12 +85,8 @@ void Communicator::GoOnForming() {
   const Library& library = Library::Get();
   const std::string doing = "Forming the communicator " + name_;
   try {
-    const Clock::time_point now = Clock::now();
-    if (parent_ != nullptr && now - parent_asked_ >= kParentInterval) {
-      parent_asked_ = now;
-      const std::string why = parent_->WhyBroken();
-      if (!why.empty()) return FailLocked(why);
-    }
+    const std::string why = parent_ == nullptr ? "" : parent_->WhyBroken();
+    if (!why.empty()) return FailLocked(why);
     if (handle_ == nullptr) {
       if (!id_) return;
       ncclConfig_t config = ConfigOf(name_);
@@ -164,11 +160,16 @@ std::string Communicator::failure() {
 std::string Communicator::WhyBroken() {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty() || !formed_) return failure_;
+  const Clock::time_point now = Clock::now();
+  if (!broken_.empty() || now - asked_ < kAskInterval) return broken_;
+  asked_ = now;
   ncclResult_t state = ncclSuccess;
   const ncclResult_t asked = Library::Get().ncclCommGetAsyncError(handle_, &state);
   const ncclResult_t found = asked == ncclSuccess ? state : asked;
-  if (found == ncclSuccess || found == ncclInProgress) return "";
-  return Describe("The group " + name_, found, handle_);
+  if (found != ncclSuccess && found != ncclInProgress) {
+    broken_ = Describe("The group " + name_, found, handle_);
+  }
+  return broken_;
 }
 
 std::string Communicator::LastWord() {

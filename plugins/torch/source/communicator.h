@@ -60,7 +60,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// The reason that Fail was given, or "".
   std::string failure();
 
-  /// Returns why operations on this communicator would fail, or "".
+  /// Returns why operations on this communicator would fail, or "". Asks the library now and then.
   std::string WhyBroken();
 
   /// Returns what the library last said about this communicator: where operations wait, for whom.
@@ -88,10 +88,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   std::mutex mutex_;  // guards what follows, and the order of calls on `handle_`
   std::optional<ncclUniqueId> id_;
-  std::chrono::steady_clock::time_point parent_asked_;
   ncclComm_t handle_ = nullptr;
   bool formed_ = false;
   std::string failure_;
+  std::string broken_;  // What the library said last when it was asked.
+  std::chrono::steady_clock::time_point asked_;
   std::deque<c10::intrusive_ptr<Operation>> kept_;
 };
 

@@ -41,8 +41,10 @@ bool ExchangeId(c10d::Store& store, const std::string& key, bool maker,
   return true;
 }
 
-/// Waits until the group's communicator has formed, which lacks its id if that `is_to_come`.
+/// Says that this rank has come, and waits until the group's communicator has formed, which lacks
+/// its id if that `is_to_come`.
 void AwaitFormed(Communicator& communicator, const GroupPlace& place, bool is_to_come) {
+  place.store->set(kCame + std::to_string(place.rank), std::vector<uint8_t>{1});
   const Clock::time_point begun = Clock::now();
   while (!communicator.Formed()) {
     if (is_to_come) is_to_come = !ExchangeId(*place.store, kMain, false, communicator);
@@ -79,13 +81,11 @@ std::vector<int> RanksWithoutKey(const GroupPlace& place, const std::string& pre
 std::shared_ptr<Membership> Membership::Form(GroupPlace place) {
   auto main = std::make_shared<Communicator>(place.name, place.rank, place.size, nullptr);
   if (place.rank == 0) ExchangeId(*place.store, kMain, true, *main);
-  place.store->set(kCame + std::to_string(place.rank), std::vector<uint8_t>{1});
   AwaitFormed(*main, place, /*is_to_come=*/place.rank != 0);
   return std::make_shared<Membership>(std::move(place), std::move(main));
 }
 
 std::shared_ptr<Membership> Membership::Form(GroupPlace place, std::shared_ptr<Communicator> main) {
-  place.store->set(kCame + std::to_string(place.rank), std::vector<uint8_t>{1});
   AwaitFormed(*main, place, /*is_to_come=*/false);
   return std::make_shared<Membership>(std::move(place), std::move(main));
 }

@@ -47,6 +47,7 @@ void Operation::BeKept() {
   std::shared_ptr<Communicator> keeper;
   {
     const std::lock_guard lock(state_mutex_);
+    if (state_ != State::kKept) return;
     is_kept_ = true;
     keeper = communicator_;
   }
@@ -112,7 +113,7 @@ bool Operation::Advance(Clock::time_point now) {
   if (HasEnded() || QueryStream()) return true;
   ActWhileWaiting(now);
   NoteWord(now);
-  EndIfGroupIsBroken(now);
+  EndIfGroupIsBroken();
   if (now - started_ >= plan_.timeout && !expired_.exchange(true)) Expire();
   return HasEnded();
 }
@@ -160,12 +161,11 @@ void Operation::Complete(ncclResult_t result) {
 }
 
 // An operation that a communicator keeps ends with it.
-void Operation::EndIfGroupIsBroken(Clock::time_point now) {
+void Operation::EndIfGroupIsBroken() {
   std::shared_ptr<Communicator> group;
   {
     const std::lock_guard lock(state_mutex_);
-    if (state_ != State::kKept || is_kept_ || now - group_asked_ < kNoteInterval) return;
-    group_asked_ = now;
+    if (state_ != State::kKept || is_kept_) return;
     group = communicator_;
   }
   const std::string why = group->WhyBroken();
@@ -191,9 +191,8 @@ void Operation::Choose(int source, std::function<ncclResult_t(ncclComm_t, cudaSt
     plan_.source_rank = source;
     plan_.post = std::move(post);
     communicator_ = communicator;
-    is_kept_ = true;
   }
-  communicator->Keep(c10::intrusive_ptr<Operation>::reclaim_copy(this));
+  BeKept();
 }
 
 void Operation::WhileWaiting(milliseconds first, milliseconds longest, std::function<void()> act) {

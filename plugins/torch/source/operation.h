@@ -107,7 +107,7 @@ class Operation : public c10d::Work {
   void SettleFuture(const std::exception_ptr& error);
   void ReleaseParts();
   void AdvanceAlone();
-  void EndIfGroupIsBroken(std::chrono::steady_clock::time_point now);
+  void EndIfGroupIsBroken();
   /// The group's communicator while none is chosen yet; null once the operation has ended.
   std::shared_ptr<Communicator> communicator() const;
 
@@ -138,7 +138,6 @@ class Operation : public c10d::Work {
   } waiting_;
   std::string noted_;  // What the library said last of ranks that are late.
   std::chrono::steady_clock::time_point noted_at_;
-  std::chrono::steady_clock::time_point group_asked_;
   std::atomic<bool> expired_{false};
 };
 

@@ -83,7 +83,7 @@ void Progress::Run() {
   }
   // What is in flight stays with this object, which is never destroyed.
   const std::lock_guard lock(mutex_);
-  stopped_ = true;
+  thread_has_ended_ = true;
   end_.notify_all();
 }
 
@@ -126,7 +126,7 @@ void Progress::Stop() {
     std::unique_lock lock(mutex_);
     stopping_ = true;
     arrival_.notify_one();
-    if (started_) end_.wait_for(lock, kStopPatience, [this] { return stopped_; });
+    if (started_) end_.wait_for(lock, kStopPatience, [this] { return thread_has_ended_; });
   }
   completions_.Stop(kStopPatience);
   is_stopped_.store(true, std::memory_order_release);

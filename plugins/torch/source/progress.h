@@ -58,7 +58,7 @@ class Progress {
   std::condition_variable arrival_;
   bool started_ = false;
   bool stopping_ = false;
-  bool stopped_ = false;
+  bool thread_has_ended_ = false;
   std::condition_variable end_;
   std::vector<c10::intrusive_ptr<Operation>> arrived_operations_;
   std::vector<std::shared_ptr<Communicator>> arrived_communicators_;
