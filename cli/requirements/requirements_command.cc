@@ -78,15 +78,13 @@ Result<std::string> ReadDocument(const std::string& path) {
   return text;
 }
 
-int ShowJson(const std::vector<Status>& mistakes, const Requirements& requirements) {
-  nlohmann::ordered_json document = {{"right", mistakes.empty()}};
-  if (mistakes.empty()) {
-    document["requirements"] = RequirementsText(requirements);
-  } else {
-    for (const Status& mistake : mistakes) document["mistakes"].push_back(mistake.message());
-  }
+int ShowJson(const RequirementsReading& read) {
+  const bool right = read.mistakes.empty();
+  nlohmann::ordered_json document = {{"right", right}};
+  if (right) document["requirements"] = RequirementsText(read.requirements);
+  for (const Status& mistake : read.mistakes) document["mistakes"].push_back(mistake.message());
   std::puts(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-  return mistakes.empty() ? 0 : 1;
+  return right ? 0 : 1;
 }
 
 int ShowMistakes(const std::vector<Status>& mistakes) {
@@ -99,11 +97,11 @@ int CheckRequirements(const RequirementsOptions& options) {
   const Result<std::string> text = ReadDocument(options.file);
   if (!text.ok()) return Print(text);
   const std::string name = options.file == "-" ? "standard input" : options.file;
-  const std::vector<Status> mistakes = MistakesIn(*text, name, kMostMistakes);
-  const Result<Requirements> read = ParseRequirements(*text, name);
-  if (options.json) return ShowJson(mistakes, read.ok() ? *read : Requirements{});
-  if (!read.ok()) return ShowMistakes(mistakes);
-  return Print(options.explain ? RequirementsExplained(*read) : RequirementsTable(*read));
+  const RequirementsReading read = ReadRequirements(*text, name, kMostMistakes);
+  if (options.json) return ShowJson(read);
+  if (!read.mistakes.empty()) return ShowMistakes(read.mistakes);
+  return Print(options.explain ? RequirementsExplained(read.requirements)
+                               : RequirementsTable(read.requirements));
 }
 
 int ShowRequirements(const RequirementsOptions& options) {

@@ -1,5 +1,6 @@
 #include "src/requirements/requirement_key.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -30,49 +31,7 @@ constexpr std::string_view kAlgorithmNames =
     "packed-trees direct-all-to-all two-level-all-to-all direct-gather rank-order-chain "
     "rank-order-exchange";
 
-// ---------------------------------------------------------------------------------------------
-// [collectives], whose keys each [[collectives.override]] has as well, by the last part of the name
-
-constexpr std::array kCollectives = {
-    Kept({"objective", kChoice,
-          "What plans are chosen for: a short time of each operation, many bytes in all, both, or "
-          "little work of processors.",
-          0, 0, "latency throughput balanced energy"}),
-    Kept({"percentile", kNumber, "Which share of operations, in percent, is to keep deadline_us.",
-          50, 99.99}),
-    Kept({"priority", kCount,
-          "Which of the tenant's and others' traffic goes first on links that are full: a higher "
-          "number.",
-          0, 3}),
-    Kept({"bandwidth_floor", kRate,
-          "The rate that the job gets on links that it shares, whenever it has so much to send.",
-          kLeastRate, kMostRate}),
-    Kept({"bandwidth_cap", kRate, "The rate that the job does not exceed on any link.", kLeastRate,
-          kMostRate}),
-    Kept({"deadline_us", kNumber, "How long an operation may take, in microseconds.", 1, 6e7}),
-    Kept({"algorithms.allow", kChoices, "Algorithms that plans may use; the default is all.", 0, 0,
-          kAlgorithmNames}),
-    Kept({"algorithms.forbid", kChoices, "Algorithms that plans may not use.", 0, 0,
-          kAlgorithmNames}),
-    Kept({"reproducible", kYesNo,
-          "Whether results are the same, bit for bit, for any plan and number of hosts."}),
-    Kept({"inline", kYesNo, "Whether ranks may carry out small operations by themselves."}),
-    Kept({"processors", kCount,
-          "How many of the daemon's processors may work for the job at a time.", 1, 1024}),
-    Kept({"compression.allow", kChoices,
-          "Formats that sums may have on the way between hosts; the least that meets the deadline "
-          "or the floor is taken.",
-          0, 0, "bf16 fp8"}),
-    Kept({"compression.error_bound", kNumber,
-          "The largest error that compression may bring into a result, as a part of the block's "
-          "largest magnitude.",
-          1e-6, 1}),
-};
-
-// ---------------------------------------------------------------------------------------------
-// The other tables
-
-constexpr std::array kJob = {
+constexpr std::array kKeys = {
     Kept({"job.name", kText,
           "The job's name: the tenant's communicators that carry it are one job, on all hosts.", 1,
           kMostName}),
@@ -83,9 +42,41 @@ constexpr std::array kJob = {
     Kept({"job.deadline", kTime, "When the job has to be done."}),
     Kept({"job.restartable", kYesNo,
           "Whether the job may be ended and begun again from its last checkpoint."}),
-};
-
-constexpr std::array kOthers = {
+    Kept({"collectives.objective", kChoice,
+          "What plans are chosen for: a short time of each operation, many bytes in all, both, or "
+          "little work of processors.",
+          0, 0, "latency throughput balanced energy"}),
+    Kept({"collectives.percentile", kNumber,
+          "Which share of operations, in percent, is to keep deadline_us.", 50, 99.99}),
+    Kept({"collectives.priority", kCount,
+          "Which of the tenant's and others' traffic goes first on links that are full: a higher "
+          "number.",
+          0, 3}),
+    Kept({"collectives.bandwidth_floor", kRate,
+          "The rate that the job gets on links that it shares, whenever it has so much to send.",
+          kLeastRate, kMostRate}),
+    Kept({"collectives.bandwidth_cap", kRate, "The rate that the job does not exceed on any link.",
+          kLeastRate, kMostRate}),
+    Kept({"collectives.deadline_us", kNumber, "How long an operation may take, in microseconds.", 1,
+          6e7}),
+    Kept({"collectives.algorithms.allow", kChoices,
+          "Algorithms that plans may use; the default is all.", 0, 0, kAlgorithmNames}),
+    Kept({"collectives.algorithms.forbid", kChoices, "Algorithms that plans may not use.", 0, 0,
+          kAlgorithmNames}),
+    Kept({"collectives.reproducible", kYesNo,
+          "Whether results are the same, bit for bit, for any plan and number of hosts."}),
+    Kept({"collectives.inline", kYesNo,
+          "Whether ranks may carry out small operations by themselves."}),
+    Kept({"collectives.processors", kCount,
+          "How many of the daemon's processors may work for the job at a time.", 1, 1024}),
+    Kept({"collectives.compression.allow", kChoices,
+          "Formats that sums may have on the way between hosts; the least that meets the deadline "
+          "or the floor is taken.",
+          0, 0, "bf16 fp8"}),
+    Kept({"collectives.compression.error_bound", kNumber,
+          "The largest error that compression may bring into a result, as a part of the block's "
+          "largest magnitude.",
+          1e-6, 1}),
     Kept({"parallelism.dp", kCount, "Ranks of a data-parallel group.", 1, kMostRanks}),
     Kept({"parallelism.tp", kCount, "Ranks of a tensor-parallel group.", 1, kMostRanks}),
     Kept({"parallelism.pp", kCount, "Ranks of a pipeline.", 1, kMostRanks}),
@@ -150,44 +141,26 @@ constexpr std::array kLaunch = {
 };
 
 // ---------------------------------------------------------------------------------------------
+// [collectives], whose keys each [[collectives.override]] has as well
 
-/// The names of kCollectives in their table.
-constexpr std::array<std::string_view, kCollectives.size()> kFullNames = {
-    "collectives.objective",
-    "collectives.percentile",
-    "collectives.priority",
-    "collectives.bandwidth_floor",
-    "collectives.bandwidth_cap",
-    "collectives.deadline_us",
-    "collectives.algorithms.allow",
-    "collectives.algorithms.forbid",
-    "collectives.reproducible",
-    "collectives.inline",
-    "collectives.processors",
-    "collectives.compression.allow",
-    "collectives.compression.error_bound"};
+constexpr std::string_view kCollectivesPrefix = "collectives.";
 
-constexpr auto AllKeys() {
-  std::array<RequirementKey, kJob.size() + kCollectives.size() + kOthers.size()> all{};
-  size_t count = 0;
-  for (const RequirementKey& key : kJob) all[count++] = key;
-  for (size_t i = 0; i < kCollectives.size(); ++i) {
-    all[count] = kCollectives[i];
-    all[count++].name = kFullNames[i];
-  }
-  for (const RequirementKey& key : kOthers) all[count++] = key;
-  return all;
+constexpr bool IsOfCollectives(const RequirementKey& key) {
+  return key.name.starts_with(kCollectivesPrefix);
 }
 
 constexpr auto AllOverrideKeys() {
-  std::array<RequirementKey, kOverrideMatch.size() + kCollectives.size()> all{};
-  size_t count = 0;
-  for (const RequirementKey& key : kOverrideMatch) all[count++] = key;
-  for (const RequirementKey& key : kCollectives) all[count++] = key;
+  constexpr auto kCount = std::count_if(kKeys.begin(), kKeys.end(), IsOfCollectives);
+  std::array<RequirementKey, kOverrideMatch.size() + kCount> all{};
+  auto next = std::copy(kOverrideMatch.begin(), kOverrideMatch.end(), all.begin());
+  for (RequirementKey key : kKeys) {
+    if (!IsOfCollectives(key)) continue;
+    key.name.remove_prefix(kCollectivesPrefix.size());
+    *next++ = key;
+  }
   return all;
 }
 
-constexpr auto kAll = AllKeys();
 constexpr auto kOverride = AllOverrideKeys();
 
 constexpr std::pair<std::string_view, std::string_view> kTables[] = {
@@ -206,11 +179,11 @@ constexpr std::pair<std::string_view, std::string_view> kTables[] = {
 }  // namespace
 
 std::span<const RequirementKey> RequirementKeys() {
-  return kAll;
+  return kKeys;
 }
 
 std::span<const RequirementKey> CollectiveKeys() {
-  return kCollectives;
+  return std::span(kOverride).subspan(kOverrideMatch.size());
 }
 
 std::span<const RequirementKey> OverrideKeys() {

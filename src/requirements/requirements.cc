@@ -185,15 +185,10 @@ void CheckTogether(TomlReader& reader, const Requirements& requirements) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------
+}  // namespace
 
-struct ReadDocument {
-  Requirements requirements;
-  std::vector<Status> mistakes;
-};
-
-ReadDocument ReadRequirements(std::string_view text, const std::string& name, size_t most) {
-  ReadDocument document;
+RequirementsReading ReadRequirements(std::string_view text, const std::string& name, size_t most) {
+  RequirementsReading document;
   if (text.size() > kMostRequirementsBytes) {
     document.mistakes = {InvalidArgument("{}:1:1: the document has more than {} bytes", name,
                                          kMostRequirementsBytes)};
@@ -221,16 +216,10 @@ ReadDocument ReadRequirements(std::string_view text, const std::string& name, si
   return document;
 }
 
-}  // namespace
-
 Result<Requirements> ParseRequirements(std::string_view text, const std::string& name) {
-  ReadDocument document = ReadRequirements(text, name, 1);
+  RequirementsReading document = ReadRequirements(text, name, 1);
   if (!document.mistakes.empty()) return document.mistakes.front();
   return std::move(document.requirements);
-}
-
-std::vector<Status> MistakesIn(std::string_view text, const std::string& name, size_t most) {
-  return ReadRequirements(text, name, most).mistakes;
 }
 
 Requirements Merged(const Requirements& earlier, const Requirements& later) {

@@ -38,8 +38,14 @@ struct Requirements {
 /// expected, and the nearest name that there is. Errors: kInvalidArgument, for the first mistake.
 Result<Requirements> ParseRequirements(std::string_view text, const std::string& name);
 
-/// Returns the first `most` mistakes of a document, by position; none if it is right.
-std::vector<Status> MistakesIn(std::string_view text, const std::string& name, size_t most);
+/// What was read of a document: its requirements, or its mistakes by position.
+struct RequirementsReading {
+  Requirements requirements;  ///< To be used only where there are no mistakes.
+  std::vector<Status> mistakes;
+};
+
+/// Reads a document likewise, and tells of its first `most` mistakes.
+RequirementsReading ReadRequirements(std::string_view text, const std::string& name, size_t most);
 
 /// Returns what holds after `later` was said, too: its keys replace earlier ones one by one, and
 /// its overrides and launches, if it has any, replace all earlier ones.

@@ -35,23 +35,15 @@ std::string NumberAsToml(RequirementKind kind, double number) {
   }
 }
 
-/// Appends the values whose keys are in the table, in the order of `keys`. `table` is the first
-/// part of their names, or "".
-void AppendValues(const RequirementTable& values, std::span<const RequirementKey> keys,
-                  std::string_view table, std::string* text) {
-  for (const RequirementKey& key : keys) {
-    const auto found = values.find(key.name);
-    if (found == values.end() || !key.name.starts_with(table)) continue;
-    *text += fmt::format("{} = {}\n", key.name.substr(table.size()),
-                         RequirementValueText(key, found->second));
-  }
-}
-
 void AppendList(const std::vector<RequirementTable>& tables, std::span<const RequirementKey> keys,
                 std::string_view list, std::string* text) {
   for (const RequirementTable& table : tables) {
     *text += fmt::format("{}[[{}]]\n", text->empty() ? "" : "\n", list);
-    AppendValues(table, keys, "", text);
+    for (const RequirementKey& key : keys) {
+      const auto found = table.find(key.name);
+      if (found == table.end()) continue;
+      *text += fmt::format("{} = {}\n", key.name, RequirementValueText(key, found->second));
+    }
   }
 }
 

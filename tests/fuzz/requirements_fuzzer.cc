@@ -34,7 +34,8 @@ void Run(std::string_view text) {
     Require(!parsed.ok() || DepthOf(*parsed) <= depth, "no document is deeper than was counted");
   }
   const Result<Requirements> read = ParseRequirements(text, "fuzz.toml");
-  Require(read.ok() == MistakesIn(text, "fuzz.toml", 5).empty(), "what is right has no mistakes");
+  Require(read.ok() == ReadRequirements(text, "fuzz.toml", 5).mistakes.empty(),
+          "what is right has no mistakes");
   if (!read.ok()) return RequireClean(read.status().message(), "a clean error");
   const std::string written = RequirementsText(*read);
   const Result<Requirements> again = ParseRequirements(written, "written.toml");

@@ -158,7 +158,7 @@ TEST(MalformedRequirements, DocumentsBeyondBounds) {
 TEST(MalformedRequirements, ManyMistakesAreListedInOrder) {
   std::string document = "[collectives]\n";
   for (int i = 0; i < 4000; ++i) document += fmt::format("x{} = 1\n", i);
-  const std::vector<Status> mistakes = MistakesIn(document, "job.toml", 3);
+  const std::vector<Status> mistakes = ReadRequirements(document, "job.toml", 3).mistakes;
   ASSERT_EQ(mistakes.size(), 3u);
   EXPECT_TRUE(mistakes[0].message().starts_with("job.toml:2:1: ")) << mistakes[0].message();
   EXPECT_TRUE(mistakes[2].message().starts_with("job.toml:4:1: ")) << mistakes[2].message();
