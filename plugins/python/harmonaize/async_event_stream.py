@@ -78,7 +78,8 @@ class AsyncEventStream:
             while (event := await self.next(self.timeout)) is not None:
                 yield event
         finally:
-            # Without a block nobody may close the stream after the loop. Another loop connects again where it was.
+            # A loop outside of an `async with` block may be left at any time, so it keeps no connection. The next loop
+            # goes on behind the last event.
             if not self._in_block:
                 self._lose()
 

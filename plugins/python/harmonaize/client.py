@@ -237,8 +237,8 @@ def connect(  # noqa: PLR0913
     has made; `ca_file` has the certificates that are believed, instead of the system's. `timeout` bounds each call, in
     seconds.
 
-    Errors: NoDaemonError: none listens there; UntrustedDaemonError: who listens is not believed. ValueError: the
-    arguments do not fit each other.
+    Errors: NoDaemonError: none listens there; UntrustedDaemonError: one listens that may not be trusted. ValueError:
+    the arguments do not fit each other.
     """
     endpoint = endpoint_for(socket, url, token, ca_file, as_operator=as_operator)
     client = Client(endpoint, timeout)
