@@ -9,6 +9,7 @@
 
 #include "daemon/identity/job_identity.h"
 #include "daemon/jobs/recent_numbers.h"
+#include "src/requirements/terms.h"
 
 namespace harmonaize::daemon {
 
@@ -35,6 +36,8 @@ struct Job {
   int forming = 0;           ///< Number of its communicators that wait for ranks at this home.
   EndedCommunicators ended_communicators = {};
   RecentNumbers heard = {};  ///< Event::unique of its last events.
+  /// What was granted to it; never nullptr. Another one takes its place when that changes.
+  std::shared_ptr<const JobTerms> terms = std::make_shared<const JobTerms>();
 
   /// Returns the name, or the beginning of the id, for people.
   std::string label() const { return name.empty() ? id.text().substr(0, 8) : name; }

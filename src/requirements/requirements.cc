@@ -174,14 +174,27 @@ void CheckCollectives(TomlReader& reader, const RequirementTable& table, const s
                             prefix, names));
 }
 
+// Links are shared by communicators: their traffic is not told apart by operations.
+void CheckSharing(TomlReader& reader, const RequirementTable& table, const std::string& prefix) {
+  if (!table.contains("collective") && !table.contains("sizes")) return;
+  for (const std::string_view key : {"priority", "bandwidth_floor", "bandwidth_cap"}) {
+    if (!table.contains(key)) continue;
+    reader.Reject(prefix + std::string(key),
+                  fmt::format("'{0}{1}' holds for communicators as a whole, so it must not stand "
+                              "beside '{0}collective' or '{0}sizes'",
+                              prefix, key));
+  }
+}
+
 void CheckTogether(TomlReader& reader, const Requirements& requirements) {
   const RequirementTable& values = requirements.values;
   RejectIfAbove(reader, values, "", "elastic.least_ranks", "elastic.most_ranks");
   RejectIfAbove(reader, values, "", "faults.late_after", "faults.give_up_after");
   CheckCollectives(reader, values, "", "collectives.");
   for (size_t i = 0; i < requirements.overrides.size(); ++i) {
-    CheckCollectives(reader, requirements.overrides[i], fmt::format("{}[{}].", kOverrideList, i),
-                     "");
+    const std::string prefix = fmt::format("{}[{}].", kOverrideList, i);
+    CheckCollectives(reader, requirements.overrides[i], prefix, "");
+    CheckSharing(reader, requirements.overrides[i], prefix);
   }
 }
 

@@ -133,6 +133,16 @@ TEST(MalformedRequirements, ValuesThatCannotBeSaidTogether) {
       "'collectives.override[0].bandwidth_cap'");
 }
 
+TEST(MalformedRequirements, SharesOfLinksForSomeOperations) {
+  for (const char* const beside : {"collective = \"AllReduce\"", "sizes = [\"0 B\", \"1 MiB\"]"}) {
+    for (const char* const key :
+         {"priority = 1", "bandwidth_floor = \"1 GB/s\"", "bandwidth_cap = \"1 GB/s\""}) {
+      ExpectMistake(fmt::format("[[collectives.override]]\n{}\n{}\n", beside, key), 3,
+                    "for communicators as a whole");
+    }
+  }
+}
+
 TEST(MalformedRequirements, DocumentsBeyondBounds) {
   ExpectMistake(std::string(kMostRequirementsBytes + 1, '#'), 1, "more than 65536 bytes");
   std::string overrides;

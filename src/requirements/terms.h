@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/collective.h"
+#include "src/requirements/requirements.h"
+
+namespace harmonaize {
+
+/// What plans are chosen for.
+enum class Objective : uint8_t { kBalanced = 0, kLatency, kThroughput, kEnergy };
+
+/// What the traffic of a communicator gets of the links that it shares with others.
+struct SharingTerms {
+  int priority = 0;  ///< 0 to 3; a higher one goes first.
+  /// Rate that the whole job gets on each of its links whenever it has so much to send, in bytes
+  /// per second; 0: none is promised.
+  double floor_bytes_per_second = 0;
+  /// Rate that the whole job does not exceed on any link, in bytes per second; 0: no limit.
+  double cap_bytes_per_second = 0;
+
+  bool operator==(const SharingTerms&) const = default;
+};
+
+/// Formats that sums may have on the way between hosts.
+struct CompressionTerms {
+  bool bf16 = false;
+  bool fp8 = false;
+  /// Largest error of a result, as a part of its block's largest magnitude.
+  double error_bound = 0;
+
+  bool operator==(const CompressionTerms&) const = default;
+};
+
+/// How operations are carried out, by what the provider has granted. The defaults are those of a
+/// job that has said nothing.
+struct CollectiveTerms {
+  Objective objective = Objective::kBalanced;
+  double deadline_seconds = 0;  ///< Longest time of an operation; 0: there is none.
+  double percentile = 99;       ///< Percentage of operations that are to keep the deadline.
+  std::vector<std::string> allowed_algorithms = {};  ///< Empty: all.
+  std::vector<std::string> forbidden_algorithms = {};
+  bool reproducible = false;
+  bool may_go_inline = true;
+  int processors = 0;  ///< Most of the daemon's workers at a time; 0: all.
+  CompressionTerms compression = {};
+  SharingTerms sharing = {};
+
+  bool operator==(const CollectiveTerms&) const = default;
+};
+
+/// What follows when ranks are late or lost.
+struct FaultTerms {
+  double late_after_seconds = 0;     ///< 0: the provider's.
+  double give_up_after_seconds = 0;  ///< 0: never.
+  bool shrinks_on_loss = false;      ///< Ranks that are left stay in good standing, to shrink.
+
+  bool operator==(const FaultTerms&) const = default;
+};
+
+/// What was granted to a job, in the form in which the daemon goes by it. Immutable.
+class JobTerms {
+ public:
+  /// Those of a job that has said nothing.
+  JobTerms() = default;
+  /// `granted` is what the provider's policy has left of what was asked for.
+  explicit JobTerms(Requirements granted);
+
+  const Requirements& granted() const { return granted_; }
+  const FaultTerms& faults() const { return faults_; }
+  /// Returns the terms of operations of this kind and size (bytes, as nccl-tests count them) on a
+  /// communicator of this name.
+  CollectiveTerms For(std::string_view communicator, Collective collective, uint64_t bytes) const;
+  /// Returns the terms of a communicator's traffic, whatever its operations.
+  SharingTerms SharingOf(std::string_view communicator) const;
+  /// Returns whether any statement tells operations of a communicator apart by kind or size.
+  bool DependsOnOperation(std::string_view communicator) const;
+
+ private:
+  Requirements granted_;
+  FaultTerms faults_;
+};
+
+/// Returns whether a name is one that a pattern means, in which * stands for any characters.
+bool MatchesPattern(std::string_view name, std::string_view pattern);
+
+}  // namespace harmonaize
