@@ -22,6 +22,7 @@
 /// 0, when ncclCommGetAsyncError says so.
 
 #include <nccl.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -129,6 +130,52 @@ ncclResult_t hzExtend(const char* id, double seconds);
 
 /// Ends a subscription. When it returns, no callback runs any more. Not to be called by a callback.
 ncclResult_t hzUnsubscribe(hzSubscription_t subscription);
+
+/// @}
+
+/// \name Requirements
+/// What a job wants of the provider, and what the provider grants (docs/requirements.md). The file
+/// that HARMONAIZE_REQUIREMENTS names is stated for each communicator that is made by a unique id;
+/// these functions do so at any time. Each goes to the daemon, and takes some hundred microseconds.
+///
+///     hzSetRequirements(comm, "collectives.objective = 'latency'");
+///     const char* granted;
+///     hzGetGranted(comm, &granted);
+///     puts(granted);
+/// @{
+
+/// Says which job this process belongs to: `name`, which all its processes share, and `kind`,
+/// "training", "inference" or "batch". NULL leaves one as the environment has it. To be called
+/// before the process's first communicator.
+/// Errors: ncclInvalidUsage once there is, or was, a communicator; ncclInvalidArgument for a name
+/// of more than 63 bytes, and for a kind that does not exist.
+ncclResult_t hzSetJob(const char* name, const char* kind);
+
+/// States requirements, in TOML, of the job that `comm` belongs to. What they name replaces what
+/// was said before, key by key, at all hosts of the job, from the next operations on. A key that is
+/// not granted as asked is no error: hzGetGranted tells.
+/// Errors: ncclInvalidArgument, with line, column and what was expected, for a text with a mistake,
+/// which changes nothing; ncclInvalidUsage while `comm` is not ready, or if the job's requirements
+/// change too often; ncclSystemError when no daemon listens.
+ncclResult_t hzSetRequirements(ncclComm_t comm, const char* text);
+
+/// Stores what is granted to the job of `comm` into `*json`: the document of GET
+/// /v1/jobs/{job}/granted in one line. It is valid until this thread asks again.
+/// Errors: as hzSetRequirements.
+ncclResult_t hzGetGranted(ncclComm_t comm, const char** json);
+
+/// How far a job has come. What is not known is NaN.
+typedef struct hzProgress {
+  uint64_t step;    ///< Of the job; it rises.
+  double samples;   ///< Samples that were processed in all.
+  double loss;
+  double accuracy;  ///< From 0 to 1.
+} hzProgress_t;
+
+/// Tells the provider how far the job of `comm` has come: one rank's word is enough. From the times
+/// of these calls the provider knows how long a step takes (`adaptation.advised`).
+/// Errors: ncclInvalidUsage while `comm` is not ready; ncclSystemError when no daemon listens.
+ncclResult_t hzReportProgress(ncclComm_t comm, const hzProgress_t* progress);
 
 /// @}
 

@@ -53,6 +53,7 @@ DAEMON_LAYERS = [
     ["daemon/formation"],
     ["daemon/diagnosis"],
     ["daemon/job_events"],
+    ["daemon/requirements"],
     ["daemon/control"],
     ["daemon/probing"],
     ["daemon/reports"],

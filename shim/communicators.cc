@@ -15,10 +15,12 @@
 #include "shim/face.h"
 #include "shim/fallback.h"
 #include "shim/life_lines.h"
+#include "shim/requirements.h"
 #include "shim/stock_communicator.h"
 #include "src/base/status.h"
 #include "src/client/operation/communicator.h"
 #include "src/client/operation/group.h"
+#include "src/client/session/requirements_file.h"
 #include "src/ipc/unique_id.h"
 
 namespace harmonaize::shim {
@@ -64,8 +66,10 @@ void End(ncclComm_t comm, const char* way) {
 
 /// Stores the handle of a communicator that has begun to form, and waits for it as the group and
 /// its options demand. If it fails, tells the daemon that this rank is out, and sets `*out` to
-/// NULL. `rank` and `ranks`: its future numbers, as far as they are known.
-Status Form(Birth birth, MadeCommunicator made, int rank, int ranks, ncclComm_t* out) {
+/// NULL. `rank` and `ranks`: its future numbers, as far as they are known. `states`: whether the
+/// requirements of this process are said of its job, which may be new.
+Status Form(Birth birth, MadeCommunicator made, int rank, int ranks, ncclComm_t* out,
+            bool states = false) {
   *out = nullptr;
   if (!made.ok()) return made.status();
   if (*made == nullptr) return Status::Ok();
@@ -79,7 +83,8 @@ Status Form(Birth birth, MadeCommunicator made, int rank, int ranks, ncclComm_t*
   comm->references.fetch_add(1, std::memory_order_relaxed);  // the handle's own
   *out = comm.get();
   LogInitStart(comm.get(), rank, ranks);
-  return Group::OfThisThread().AddForming(communicator, [comm, out](const Status& formed) {
+  return Group::OfThisThread().AddForming(communicator, [comm, out, states](const Status& formed) {
+    if (formed.ok() && states) StateRequirementsOfProcess(*comm->communicator);
     if (formed.ok()) return LogInitComplete(comm.get());
     static_cast<void>(comm->communicator->Abort());
     *out = nullptr;
@@ -119,6 +124,7 @@ Status Join(const char* function, ncclComm_t* comm, int ranks, const ncclUniqueI
             const ncclConfig_t* config) {
   HZ_RETURN_IF_ERROR(CheckPointer(comm, "comm"));
   HZ_RETURN_IF_ERROR(CheckPlace(ranks, rank));
+  HZ_RETURN_IF_ERROR(RequirementsOfProcess().status());
   HZ_ASSIGN_OR_RETURN(CommunicatorOptions options, ParseConfig(config, DefaultOptions()));
   SetLogRank(rank);
   ShowVersionOnce(rank, options.device);
@@ -126,7 +132,7 @@ Status Join(const char* function, ncclComm_t* comm, int ranks, const ncclUniqueI
   const UniqueId unique_id = FromNccl(id);
   const Status formed =
       Form(BirthById(function, unique_id), Communicator::Join(unique_id, ranks, rank, options),
-           rank, ranks, comm);
+           rank, ranks, comm, true);
   const bool failed = !formed.ok() && formed.code() != Code::kInProgress;
   return failed || !options.on_gpu ? formed : Adopt(comm, config);
 }
@@ -148,6 +154,7 @@ Status CheckDevices(int count, const int* devices) {
 Status JoinAll(ncclComm_t* comms, int count, const int* devices) {
   HZ_RETURN_IF_ERROR(CheckPointer(comms, "comm"));
   HZ_RETURN_IF_ERROR(CheckDevices(count, devices));
+  HZ_RETURN_IF_ERROR(RequirementsOfProcess().status());
   HZ_ASSIGN_OR_RETURN(const UniqueId id, Communicator::CreateUniqueId());
   ShowVersionOnce(0, devices != nullptr ? devices[0] : 0);
   Group& group = Group::OfThisThread();
@@ -157,7 +164,7 @@ Status JoinAll(ncclComm_t* comms, int count, const int* devices) {
     CommunicatorOptions options = DefaultOptions();
     options.device = devices != nullptr ? devices[rank] : rank;
     status = Form(BirthById("ncclCommInitAll", id), Communicator::Join(id, count, rank, options),
-                  rank, count, &comms[rank]);
+                  rank, count, &comms[rank], rank == 0);
   }
   group.NoteFailure(status);
   const Status ended = group.End();

@@ -16,6 +16,7 @@ class HostTuning;
 class JobTable;
 class Membership;
 class ProbeService;
+class RequirementsBook;
 class SessionKeeper;
 class TenantTable;
 struct Config;
@@ -35,6 +36,8 @@ class EngineRooms {
   virtual JobTable& jobs() = 0;
   /// Requires: the engine tells events (Engine::TellEventsTo), as that of every daemon does.
   virtual EventRooms& events() = 0;
+  /// Requires: likewise.
+  virtual RequirementsBook& requirements() = 0;
 
  protected:
   ~EngineRooms() = default;

@@ -13,6 +13,7 @@
 #include "daemon/api/notice_routes.h"
 #include "daemon/api/operator_routes.h"
 #include "daemon/api/page_routes.h"
+#include "daemon/api/requirement_routes.h"
 #include "daemon/api/token_routes.h"
 #include "daemon/http/entity_tags.h"
 #include "daemon/http/http_router.h"
@@ -47,6 +48,10 @@ struct Api::Parts {
 Api::Api() = default;
 Api::~Api() = default;
 
+Background& Api::work() {
+  return parts_->work;
+}
+
 Result<std::unique_ptr<Api>> Api::Create(const Config& config, std::shared_ptr<EngineGate> gate,
                                          EventBus* bus, std::shared_ptr<TokenStore> tokens) {
   std::unique_ptr<Api> api(new Api());
@@ -70,7 +75,7 @@ std::vector<HttpRoute> Api::Routes(const Config& config, const ApiServices& serv
   for (std::vector<HttpRoute> some :
        {EventRoutes(services), JobRoutes(services), HealthRoutes(services), MetricsRoutes(services),
         TokenRoutes(services, config.tenants), OperatorRoutes(services), NoticeRoutes(services),
-        PageRoutes(services, std::move(page))}) {
+        RequirementRoutes(services, config), PageRoutes(services, std::move(page))}) {
     std::move(some.begin(), some.end(), std::back_inserter(routes));
   }
   return routes;

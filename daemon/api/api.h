@@ -21,6 +21,8 @@ class Api {
   ~Api();
 
   const std::shared_ptr<HttpHandler>& handler() const { return handler_; }
+  /// A thread for what takes long, where other requests may wait.
+  Background& work();
 
   /// Returns the routes for these services and this status page.
   static std::vector<HttpRoute> Routes(const Config& config, const ApiServices& services,

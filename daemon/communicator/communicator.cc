@@ -8,6 +8,7 @@
 #include <span>
 
 #include "daemon/host/host_tuning.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
@@ -372,14 +373,30 @@ Result<InlineSegment*> Communicator::Inline() {
   const InlineConfig& config = services_.config->inline_path;
   const bool possible = config.enabled && other_hosts_ == nullptr && ranks() <= kMaxInlineRanks;
   if (inline_segment_ == nullptr && possible) {
-    const InlineLimits limits =
-        InlineLimitsFor(config, services_.tuning->Choice(services_.work->machine()), ranks());
-    HZ_ASSIGN_OR_RETURN(inline_segment_,
-                        InlineSegment::Create(ranks(), limits, services_.work->machine()));
+    HZ_ASSIGN_OR_RETURN(inline_segment_, InlineSegment::Create(ranks(), InlineLimitsNow(),
+                                                               services_.work->machine()));
     const bool all_here = std::find(members_.begin(), members_.end(), nullptr) == members_.end();
     if (state_ != State::kReady || !all_here) inline_segment_->Close();
   }
   return inline_segment_.get();
+}
+
+// Returns what goes inline by the host's measured costs and by the job's terms.
+InlineLimits Communicator::InlineLimitsNow() const {
+  InlineLimits limits = InlineLimitsFor(
+      services_.config->inline_path, services_.tuning->Choice(services_.work->machine()), ranks());
+  LimitInline(terms(), name_, ranks(), &limits);
+  return limits;
+}
+
+const JobTerms& Communicator::terms() const {
+  static const JobTerms of_no_job;
+  return job_ == nullptr ? of_no_job : *job_->terms;
+}
+
+void Communicator::OnTermsChanged() {
+  if (inline_segment_ != nullptr) inline_segment_->SetLimits(InlineLimitsNow());
+  if (other_hosts_ != nullptr) other_hosts_->OnTermsChanged();
 }
 
 void Communicator::OnLocalDone(MatchedOperation* operation, const Status& outcome) {
@@ -423,6 +440,8 @@ void Communicator::LoseRanksWithoutMemory(const MatchedOperation& operation) {
 // Ranks that are late
 
 void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
+  const double asked = terms().faults().late_after_seconds;
+  if (asked > 0) late_after_ns = static_cast<uint64_t>(asked * 1e9);
   late_.Report(now_ns, late_after_ns);
   if (other_hosts_ != nullptr) other_hosts_->ReportLate(now_ns, late_after_ns);
 }
@@ -470,10 +489,8 @@ void Communicator::FinishPart(PostedOperation* part, const Status& outcome) {
 
 void Communicator::Count(const MatchedOperation& operation) {
   const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
-  const BufferBlocks blocks =
-      BlocksOf(descriptor.collective, ranks(), std::max(descriptor.root, 0), descriptor.root);
-  const uint64_t bytes =
-      std::max(blocks.send, blocks.receive) * descriptor.count * DataTypeSize(descriptor.type);
+  const uint64_t bytes = OperationBytes(descriptor.collective, ranks(),
+                                        descriptor.count * DataTypeSize(descriptor.type));
   ++operations_;
   bytes_ += bytes;
   ++tenant_->operations;

@@ -30,6 +30,7 @@
 #include "daemon/tenant/mismatch.h"
 #include "daemon/tenant/posted_operation.h"
 #include "daemon/tenant/tenant.h"
+#include "src/requirements/terms.h"
 
 namespace harmonaize::daemon {
 
@@ -64,6 +65,10 @@ class Communicator final : private LocalOwner {
   /// The job that it belongs to; nullptr only before CommunicatorMaker has made it known.
   Job* job() const { return job_; }
   void set_job(Job* job) { job_ = job; }
+  /// What was granted to its job.
+  const JobTerms& terms() const;
+  /// Goes by the terms of now, where the last ones were made use of before.
+  void OnTermsChanged();
   const std::string& name() const { return name_; }
   /// Tells it from the tenant's other communicators: 8 random hexadecimal digits, the same at all
   /// hosts.
@@ -118,6 +123,9 @@ class Communicator final : private LocalOwner {
   void Break(const Status& why);
   /// Does what Break does, but the ranks stay in good standing, to split or shrink.
   void Revoke(const Status& why);
+  /// Ends the operations because a rank is lost: breaks it, or revokes it where the job's other
+  /// ranks want to go on.
+  void LoseRank(const Status& why);
   /// Ends, soon, the sessions of this communicator's ranks on this host. An exception interrupted
   /// one of its operations, and the state of the operation's parts is unknown.
   void GiveUp(const Status& exception) override;
@@ -137,7 +145,8 @@ class Communicator final : private LocalOwner {
 
   // Reports and statistics.
 
-  /// Reports ranks that have kept others waiting for longer than `late_after_ns`.
+  /// Reports ranks that have kept others waiting for longer than `late_after_ns`, or than the job's
+  /// terms say.
   void ReportLate(uint64_t now_ns, uint64_t late_after_ns);
   WaitingOperations Waiting(uint64_t now_ns) const;
   /// What its operations wait for, for the diagnosis.
@@ -215,6 +224,7 @@ class Communicator final : private LocalOwner {
  private:
   void OnLocalDone(MatchedOperation* operation, const Status& outcome) override;
 
+  InlineLimits InlineLimitsNow() const;
   size_t PlaceOf(int rank) const { return place_of_rank_[static_cast<size_t>(rank)]; }
   void PostCollective(PostedOperation* part);
   void PostPair(PostedOperation* part);

@@ -137,6 +137,11 @@ void Communicator::Revoke(const Status& why) {
   observers().Tell(&CommunicatorObserver::OnBroken, *this, why);
 }
 
+void Communicator::LoseRank(const Status& why) {
+  if (terms().faults().shrinks_on_loss) return Revoke(why);
+  Break(why);
+}
+
 bool Communicator::all_left() const {
   for (int rank = 0; rank < ranks(); ++rank) {
     const bool concerns_us = !IsRemote(rank) || other_hosts_->is_home();

@@ -30,18 +30,30 @@ InlineSegment::InlineSegment(FileDescriptor descriptor, int ranks, const InlineL
 void InlineSegment::Attach(int rank, InlineSlot* slot) {
   slot->last_level_cache_bytes = last_level_bytes_;
   slot->crowded = crowded_ ? 1 : 0;
-  for (size_t collective = 0; collective < kCollectiveCount; ++collective) {
-    slot->registered[collective] = limits_.registered[collective];
-    slot->heap[collective] = limits_.heap[collective];
-  }
-  slot->stream = limits_.stream;
   // Relaxed: the rank reads the slot after the answer that hands it the segment.
   slot->gone.store(0, std::memory_order_relaxed);
   slot->operations.store(0, std::memory_order_relaxed);
   slot->bytes.store(0, std::memory_order_relaxed);
   TakeBackInlineWait(&slot->wait);
-  slot->open.store(open_ ? 1 : 0, std::memory_order_relaxed);
+  Tell(slot);
   slots_[static_cast<size_t>(rank)] = slot;
+}
+
+// Relaxed: the ranks agree on the path of each operation, whatever each of them reads here.
+void InlineSegment::Tell(InlineSlot* slot) const {
+  for (size_t collective = 0; collective < kCollectiveCount; ++collective) {
+    slot->registered[collective].store(limits_.registered[collective], std::memory_order_relaxed);
+    slot->heap[collective].store(limits_.heap[collective], std::memory_order_relaxed);
+  }
+  slot->stream.store(limits_.stream, std::memory_order_relaxed);
+  slot->open.store(open_ && !limits_.none ? 1 : 0, std::memory_order_relaxed);
+}
+
+void InlineSegment::SetLimits(const InlineLimits& limits) {
+  limits_ = limits;
+  for (InlineSlot* const slot : slots_) {
+    if (slot != nullptr) Tell(slot);
+  }
 }
 
 void InlineSegment::Detach(int rank) {

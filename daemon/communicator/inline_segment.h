@@ -29,6 +29,8 @@ class InlineSegment {
   /// Forgets the slot of a rank that has left.
   void Detach(int rank);
 
+  /// Tells all ranks, and those that come later, that something else goes inline from now on.
+  void SetLimits(const InlineLimits& limits);
   /// Sends everything to the daemon from now on: a rank has left, or the communicator was revoked.
   void Close();
   /// Tells the other ranks that a rank has given a region up that it had offered to them.
@@ -57,11 +59,13 @@ class InlineSegment {
   InlineSegment(FileDescriptor descriptor, int ranks, const InlineLimits& limits,
                 const Machine& machine);
 
+  void Tell(InlineSlot* slot) const;
+
   FileDescriptor descriptor_;
-  const InlineLimits limits_;
+  InlineLimits limits_;
   const uint64_t last_level_bytes_;
   const bool crowded_;
-  bool open_ = true;
+  bool open_ = true;  ///< Close was not called.
   size_t handed_ = 0;
   uint64_t left_operations_ = 0;  ///< Of the ranks that have left, by the one that said most.
   uint64_t left_bytes_ = 0;

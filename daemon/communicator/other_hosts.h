@@ -53,6 +53,8 @@ class OtherHosts {
   virtual void NoteEnd(const MatchedOperation& operation, const Status& outcome) = 0;
   /// Notes that a plan has come, or will not come.
   virtual void OnPlanReady() = 0;
+  /// Goes by the terms of now (Communicator::terms).
+  virtual void OnTermsChanged() = 0;
 
   // Ends.
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "daemon/config/state_directory.h"
+#include "daemon/config/tenant_number.h"
 #include "src/base/toml_reader.h"
 #include "src/base/toml_text.h"
 #include "src/ipc/operator_socket.h"
@@ -177,6 +178,7 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("quota.outstanding_operations", 1, int64_t{1} << 24,
                  &config->quota.outstanding_operations);
   ReadShares(reader, config);
+  ReadPolicy(reader, &config->policy);
   reader.String("http.listen", &config->http.listen);
   reader.String("http.certificate_file", &config->http.certificate_file);
   reader.String("http.key_file", &config->http.key_file);
@@ -311,6 +313,8 @@ certificate_file = {}         # for TLS, which only loopback addresses may do wi
 key_file = {}
 names = [{}]                      # by which callers reach it, beside localhost and the address
 
+# What tenants get of what they ask for their jobs (docs/requirements.md); read anew on SIGHUP.
+{}
 # What clouds publish about this host: azure, aws, gcp or kubernetes (docs/sources.md).
 {}
 # Tenants share connections between hosts alike, whatever they send. A table for each one that is to
@@ -341,7 +345,8 @@ names = [{}]                      # by which callers reach it, beside localhost 
       TomlText(config.events.nats.ca_file), TomlText(config.events.nats.subject_prefix),
       config.events.nats.keep_bytes, config.events.nats.keep_seconds, TomlText(config.http.listen),
       TomlText(config.http.certificate_file), TomlText(config.http.key_file),
-      TomlList(config.http.names), SourcesTemplate(config), SharesTemplate(config));
+      TomlList(config.http.names), PolicyTemplate(config.policy), SourcesTemplate(config),
+      SharesTemplate(config));
 }
 
 }  // namespace harmonaize::daemon

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/config/policy.h"
 #include "src/base/status.h"
 #include "src/planner/stated_costs.h"
 
@@ -234,6 +235,7 @@ struct Config {
   Quota quota;
   /// Shares of the tenants that the provider names; the weight of all others is 1.
   std::vector<ShareConfig> shares;
+  PolicyConfig policy;
   HttpConfig http;
   SourcesConfig sources;
   EventsConfig events;

@@ -46,6 +46,11 @@ std::vector<int> Minority(const Mismatch& mismatch) {
   return fewest;
 }
 
+/// Returns the time after which the job wants to be told of late ranks; 0: it has said none.
+uint64_t AskedLateAfter(const Communicator& communicator) {
+  return static_cast<uint64_t>(communicator.terms().faults().late_after_seconds * 1e9);
+}
+
 // Ranks that wait get the sentence as a notice, which is logged too.
 void LogVerdict(const Communicator& communicator, const HangJudge::Told& told) {
   const Verdict& verdict = told.verdict;
@@ -81,9 +86,27 @@ void Diagnosis::Tick(uint64_t now_ns) {
   Gathered gathered = Gather(now_ns);
   ShareWaits(now_ns, &gathered);
   Tell(judge_.Update(gathered.facts, now_ns), &gathered);
+  GiveUp(gathered, now_ns);
   LookAtProcesses();
   processes_.ForgetOld(now_ns);
   HoldWhileNeeded();
+}
+
+// Ends communicators whose operations have waited for longer than their jobs want to wait.
+void Diagnosis::GiveUp(const Gathered& gathered, uint64_t now_ns) {
+  for (const WaitFact& fact : gathered.facts) {
+    Communicator* const communicator = services_.communicators->FindById(fact.communicator);
+    const double seconds = communicator->terms().faults().give_up_after_seconds;
+    const uint64_t age_ns = AgeAt(fact.since_ns, now_ns);
+    if (seconds <= 0 || age_ns < static_cast<uint64_t>(seconds * 1e9)) continue;
+    const Verdict* const verdict = judge_.Of(fact.communicator);
+    const Status why = RemoteError(
+        "{} of communicator '{}' has waited {:.1f} s, and the job gives up after {:g} s "
+        "(faults.give_up_after){}{}",
+        fact.operation, communicator->label(), static_cast<double>(age_ns) * 1e-9, seconds,
+        verdict == nullptr ? "" : ": ", verdict == nullptr ? "" : verdict->text);
+    communicator->CallSoon([communicator, why] { communicator->Break(why); });
+  }
 }
 
 // Keeps the engine coming by.
@@ -108,7 +131,9 @@ void Diagnosis::GatherOf(const Communicator& communicator, uint64_t now_ns, Gath
   size_t& of_tenant = gathered->of_tenant[communicator.tenant().identity.number];
   if (of_tenant >= kWaitsOfTenant) return;
   // Processes are looked at before it is time to tell.
-  CommunicatorWaits waits = communicator.waits().List(now_ns, times_.early_ns / 2);
+  const uint64_t asked_ns = AskedLateAfter(communicator);
+  const uint64_t early_ns = asked_ns > 0 ? std::min(times_.early_ns, asked_ns) : times_.early_ns;
+  CommunicatorWaits waits = communicator.waits().List(now_ns, early_ns / 2);
   for (CommunicatorWait& wait : waits.listed) {
     if (++of_tenant > kWaitsOfTenant) return;
     WaitFact& fact = gathered->facts.emplace_back(FactOf(communicator, wait, now_ns, gathered));
@@ -141,6 +166,7 @@ WaitFact Diagnosis::FactOf(const Communicator& communicator, const CommunicatorW
                 .begun = wait.begun,
                 .usual_ns = static_cast<uint64_t>(wait.usual_seconds * 1e9),
                 .late_after_ns = std::max(times_.late_after_ns, kGapsUntilLate * gap.gap_ns()),
+                .asked_late_after_ns = AskedLateAfter(communicator),
                 .senders = wait.senders};
   const RanksOfProcesses ranks =
       wait.awaited.empty() ? RanksOfProcesses() : CountRanks(communicator);

@@ -111,6 +111,7 @@ class Diagnosis final : public CommunicatorObserver, public LateExplainer {
   static RanksOfProcesses CountRanks(const Communicator& communicator);
   AwaitedFact AwaitedOf(const Communicator& communicator, const AwaitedRank& rank,
                         const RanksOfProcesses& ranks, uint64_t now_ns);
+  void GiveUp(const Gathered& gathered, uint64_t now_ns);
   void LookAtProcesses();
   void HoldWhileNeeded();
   void Tell(const std::vector<HangJudge::Told>& told, const Gathered* gathered);

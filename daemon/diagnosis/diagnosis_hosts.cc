@@ -263,6 +263,8 @@ WaitFact Diagnosis::CombinedFact(const Communicator& communicator, const Operati
     fact.still_since_ns = own.still_since_ns;
     fact.begun = own.begun;
   }
+  const double asked_seconds = communicator.terms().faults().late_after_seconds;
+  fact.asked_late_after_ns = static_cast<uint64_t>(asked_seconds * 1e9);
   const std::vector<int> silent = shared.AddTo(
       communicator.ranks(),
       [&](int host, uint64_t unanswered_ns) {

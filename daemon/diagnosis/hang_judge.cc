@@ -127,21 +127,27 @@ std::vector<HangJudge::Cause> HangJudge::CausesBy(const WaitFact& wait, const Aw
   return queued ? nothing : itself(HangClass::kNotCalled);
 }
 
+uint64_t HangJudge::LeastLateAfter(const WaitFact& wait) const {
+  return wait.asked_late_after_ns > 0 ? wait.asked_late_after_ns : times_.late_after_ns;
+}
+
 bool HangJudge::IsRipe(const WaitFact& wait, const Cause& cause, uint64_t now_ns) const {
   const uint64_t age = AgeAt(wait.since_ns, now_ns);
   const HangRoot& root = cause.root;
+  const bool asked = wait.asked_late_after_ns > 0;
+  const uint64_t least_ns = LeastLateAfter(wait);
+  const uint64_t early_ns = std::min(times_.early_ns, least_ns);
   if (root.hang == HangClass::kDaemonUnreachable || root.hang == HangClass::kDead ||
       IsCertain(root.doing)) {
-    return age >= times_.early_ns;
+    return age >= early_ns;
   }
-  if (root.hang == HangClass::kNotFilled) {
-    return AgeAt(wait.still_since_ns, now_ns) >= times_.late_after_ns;
-  }
-  if (root.hang == HangClass::kComputing) return age >= times_.late_after_ns;
-  const uint64_t late_after_ns = std::max(times_.late_after_ns, wait.late_after_ns);
+  if (root.hang == HangClass::kNotFilled) return AgeAt(wait.still_since_ns, now_ns) >= least_ns;
+  if (root.hang == HangClass::kComputing) return age >= least_ns;
+  // What the job has said holds whatever its usual gaps are.
+  const uint64_t late_after_ns = asked ? least_ns : std::max(least_ns, wait.late_after_ns);
   // What cannot be seen yet may be seen a moment later: other hosts are asked.
   const bool blind = root.doing == Doing::kUnknown;
-  const uint64_t patience_ns = times_.settle_ns + 2 * times_.early_ns;
+  const uint64_t patience_ns = times_.settle_ns + 2 * early_ns;
   return age >= late_after_ns + (blind ? patience_ns : 0) && (cause.settled || blind);
 }
 
@@ -178,10 +184,10 @@ std::optional<Verdict> HangJudge::Judge(const WaitFact& wait, const WaitIndex& w
 // Where nothing is known of the usual time, an operation is slow that does not get on at all.
 std::optional<Verdict> HangJudge::SlowTransfer(const WaitFact& wait, uint64_t now_ns) const {
   if (!wait.all_posted || !wait.awaited.empty()) return std::nullopt;
-  const bool slow = wait.usual_ns > 0
-                        ? AgeAt(wait.since_ns, now_ns) >=
-                              std::max(times_.late_after_ns, kTimesUsual * wait.usual_ns)
-                        : AgeAt(wait.still_since_ns, now_ns) >= times_.late_after_ns;
+  const uint64_t least_ns = LeastLateAfter(wait);
+  const bool slow = wait.usual_ns > 0 ? AgeAt(wait.since_ns, now_ns) >=
+                                            std::max(least_ns, kTimesUsual * wait.usual_ns)
+                                      : AgeAt(wait.still_since_ns, now_ns) >= least_ns;
   if (!slow) return std::nullopt;
   Verdict verdict{.communicator = wait.communicator,
                   .label = wait.label,

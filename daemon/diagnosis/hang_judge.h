@@ -42,6 +42,8 @@ struct WaitFact {
   bool begun = true;           ///< False: it waits for its turn, or for a plan.
   uint64_t usual_ns = 0;       ///< What it usually takes; 0: not known.
   uint64_t late_after_ns = 0;  ///< Ranks of this communicator count as late after this.
+  /// What its job has said instead of Times::late_after_ns; 0: nothing.
+  uint64_t asked_late_after_ns = 0;
   std::vector<AwaitedFact> awaited = {};
   std::vector<uint64_t> waiting = {};  ///< The processes that wait in it.
   std::vector<int> senders = {};       ///< The ranks whose data it waits for.
@@ -130,6 +132,7 @@ class HangJudge {
   std::vector<Cause> CausesOf(const WaitFact& wait, const WaitIndex& waits, Visited* visited) const;
   std::vector<Cause> CausesBy(const WaitFact& wait, const AwaitedFact& rank, const WaitIndex& waits,
                               Visited* visited) const;
+  uint64_t LeastLateAfter(const WaitFact& wait) const;
   bool IsRipe(const WaitFact& wait, const Cause& cause, uint64_t now_ns) const;
   std::optional<Verdict> Judge(const WaitFact& wait, const WaitIndex& waits, uint64_t now_ns) const;
   std::optional<Verdict> SlowTransfer(const WaitFact& wait, uint64_t now_ns) const;

@@ -256,7 +256,7 @@ void Membership::LoseSession(Session& session, const std::string& why, SessionEn
                       RankLoss{.end = EndOf(*member, session, end),
                                .why = WithoutProcess(why),
                                .failed_before = member->communicator->FirstFailure()});
-      member->communicator->Break(lost);
+      member->communicator->LoseRank(lost);
       member->communicator->Leave(member->rank);
     }
     departures_.Add(session, member, [] {});

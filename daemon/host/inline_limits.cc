@@ -1,6 +1,11 @@
 #include "daemon/host/inline_limits.h"
 
+#include <algorithm>
 #include <limits>
+#include <optional>
+
+#include "src/base/collective.h"
+#include "src/requirements/terms.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -13,7 +18,32 @@ uint64_t StreamLimit(const InlineConfig& config, int processors, int ranks) {
   return ranks < processors ? kOverlappedBytes : std::numeric_limits<uint64_t>::max();
 }
 
+/// Returns the bytes of the smallest operation that is not to go inline; nullopt if all are.
+std::optional<uint64_t> LeastOutside(const JobTerms& terms, std::string_view communicator,
+                                     Collective collective) {
+  for (const uint64_t bytes : terms.SizesToTellApart(communicator)) {
+    if (!terms.For(communicator, collective, bytes).may_go_inline) return bytes;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+void LimitInline(const JobTerms& terms, std::string_view communicator, int ranks,
+                 InlineLimits* limits) {
+  bool any = false;
+  for (size_t i = 0; i < kCollectiveCount; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    const std::optional<uint64_t> outside = LeastOutside(terms, communicator, collective);
+    any |= outside != 0;
+    if (!outside.has_value()) continue;
+    const uint64_t of_block = OperationBytes(collective, ranks, 1);
+    const uint64_t most = *outside == 0 ? 0 : (*outside - 1) / std::max<uint64_t>(of_block, 1);
+    limits->registered[i] = std::min(limits->registered[i], most);
+    limits->heap[i] = std::min(limits->heap[i], most);
+  }
+  if (!any) limits->none = true;
+}
 
 InlineLimits InlineLimitsFor(const InlineConfig& config, const InlineChoice& choice, int ranks) {
   const auto limit = [&](int64_t configured, Collective collective, bool registered) {

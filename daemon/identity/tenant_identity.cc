@@ -14,10 +14,6 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// First number of tenants that are told apart by more than their user. No distribution gives users
-/// numbers from here on.
-constexpr uint32_t kFirstGivenNumber = uint32_t{1} << 31;
-
 /// Hexadecimal digits of the ids that container runtimes draw.
 constexpr size_t kContainerIdDigits = 64;
 
@@ -143,13 +139,6 @@ std::optional<uint32_t> TenantNamed(const std::string& name, const TenantsConfig
     if (socket.name == name) return NumberFromName(name);
   }
   return UserOf(name);
-}
-
-// FNV-1a. The provider chooses the names, and LoadConfig refuses two that give the same number.
-uint32_t NumberFromName(const std::string& name) {
-  uint32_t hash = 2166136261u;
-  for (const char one : name) hash = (hash ^ static_cast<uint8_t>(one)) * 16777619u;
-  return kFirstGivenNumber | (hash >> 2);
 }
 
 std::shared_ptr<Account> Accounts::Of(uint32_t tenant, const std::string& name) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "daemon/config/config.h"
+#include "daemon/config/tenant_number.h"
 #include "daemon/quota/holdings.h"
 #include "src/base/status.h"
 #include "src/ipc/control_socket.h"
@@ -94,9 +95,6 @@ class TenantIdentifier {
 /// Returns TenantIdentity::across_hosts of the tenant whose socket, user name or user number is
 /// `name`; nullopt if there is none.
 std::optional<uint32_t> TenantNamed(const std::string& name, const TenantsConfig& tenants);
-
-/// Returns a number derived from a name: the same on every host, and no user's number.
-uint32_t NumberFromName(const std::string& name);
 
 /// The accounts of all tenants, by TenantIdentity::number. Thread: any.
 class Accounts {

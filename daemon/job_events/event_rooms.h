@@ -55,6 +55,7 @@ class EventRooms {
   EventRooms(const EventRooms&) = delete;
   EventRooms& operator=(const EventRooms&) = delete;
 
+  const JobCommunicators& job_communicators() const { return by_job_; }
   JobEvents& job_events() { return events_; }
   Announcements& announcements() { return announcements_; }
   PromiseBook& promises() { return promises_; }

@@ -29,6 +29,18 @@ std::vector<int32_t> JobCommunicators::RanksHere(const Job& job) const {
   return ranks;
 }
 
+std::vector<uint64_t> JobCommunicators::IdsOf(const Job& job) const {
+  const auto found = jobs_.find(&job);
+  if (found == jobs_.end()) return {};
+  std::set<uint64_t> ids;
+  const auto add = [&ids](const ById& some) {
+    for (const auto& [id, communicator] : some) ids.insert(id);
+  };
+  for (const auto& [ranks, here] : found->second.by_ranks) add(here);
+  for (const auto& [hosts, spanning] : found->second.by_hosts) add(spanning);
+  return {ids.begin(), ids.end()};
+}
+
 std::set<std::string> JobCommunicators::HostsOf(const Communicator& communicator) {
   const std::vector<std::string>& addresses = communicator.host_group()->roster().addresses;
   return {addresses.begin(), addresses.end()};

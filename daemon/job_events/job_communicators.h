@@ -28,6 +28,11 @@ class JobCommunicators final : public CommunicatorObserver {
   /// most programs that is the one of all ranks.
   std::vector<int32_t> RanksHere(const Job& job) const;
 
+  /// Returns whether the job has communicators here, with or without ranks on this host.
+  bool Has(const Job* job) const { return jobs_.contains(job); }
+  /// Returns Communicator::id of all of them.
+  std::vector<uint64_t> IdsOf(const Job& job) const;
+
   /// Calls `visit(communicator)` with communicators that reach, together with `covered`, all other
   /// hosts that the job is on as far as this one knows. Wide ones come first. `covered` holds
   /// addresses of daemons (Roster::addresses) that need no visit.

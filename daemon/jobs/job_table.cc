@@ -47,6 +47,19 @@ const Job* JobTable::Find(const Tenant& tenant, std::string_view which) const {
   return nullptr;
 }
 
+std::vector<Job*> JobTable::FindAll(std::optional<uint32_t> tenant, std::string_view which) const {
+  std::vector<Job*> found;
+  const auto first = tenant ? jobs_.lower_bound({*tenant, JobIdentity{}}) : jobs_.begin();
+  for (auto it = first; it != jobs_.end(); ++it) {
+    if (tenant.has_value() && it->first.first != *tenant) break;
+    Job* const job = it->second.get();
+    if (job->id.text() == which || (!job->name.empty() && job->name == which)) {
+      found.push_back(job);
+    }
+  }
+  return found;
+}
+
 void JobTable::Add(Job* job) noexcept {
   ++job->communicators;
   job->ended_seconds = 0;

@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "daemon/identity/job_identity.h"
 #include "daemon/jobs/recent_numbers.h"
@@ -56,6 +58,9 @@ class JobTable {
   /// with the name, there is one.
   const Job* Find(const Tenant& tenant, std::string_view which) const;
   Job* FindById(const JobIdentity& id, uint32_t tenant);
+  /// Returns the jobs here with this id or name: those of the tenant with TenantIdentity::number,
+  /// or of all tenants.
+  std::vector<Job*> FindAll(std::optional<uint32_t> tenant, std::string_view which) const;
 
   /// Notes that a communicator belongs to the job. Throws nothing.
   static void Add(Job* job) noexcept;

@@ -12,6 +12,8 @@
 #include "daemon/nats/nats_connection.h"
 #include "daemon/nats/nats_settings.h"
 #include "daemon/quota/holdings.h"
+#include "daemon/requirements/requirements_book.h"
+#include "daemon/tenant/tenant.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
 
@@ -155,6 +157,16 @@ Status Daemon::PollSources(const SourcesConfig& config) {
 }
 
 // Threads that serve HTTP or ask clouds may run already where Create has failed.
+// The names of tenants are looked up apart from the main thread: that may wait for a server.
+void Daemon::SetPolicy(PolicyConfig policy, const TenantsConfig& tenants) {
+  api_->work().Post([gate = gate_, policy = std::move(policy), tenants]() mutable {
+    policy = FindPolicyTenants(std::move(policy), tenants);
+    gate->Post([policy = std::move(policy)](EngineRooms& rooms) {
+      rooms.requirements().SetPolicy(policy);
+    });
+  });
+}
+
 Daemon::~Daemon() {
   if (gate_ != nullptr) gate_->Shut();
 }

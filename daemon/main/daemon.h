@@ -39,6 +39,9 @@ class Daemon {
   /// Returns whether Run ended because the daemon is to start anew. Requires: Run has returned.
   bool is_to_restart() const { return is_to_restart_.load(std::memory_order_relaxed); }
 
+  /// Has grants go by this policy from now on.
+  void SetPolicy(PolicyConfig policy, const TenantsConfig& tenants);
+
   /// The main thread's loop.
   EventLoop& loop() { return server_->loop(); }
 

@@ -236,6 +236,16 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
                                                               .observers = &observers_,
                                                               .diagnosis = &*diagnosis_,
                                                               .restart = std::move(restart)});
+  requirements_.emplace(RequirementsBook::Services{.loop = loop_.get(),
+                                                   .background = &background_,
+                                                   .cluster = cluster_.get(),
+                                                   .communicators = &communicators_,
+                                                   .by_job = &events_->job_communicators(),
+                                                   .jobs = &jobs_,
+                                                   .host = {.workers = std::min<int64_t>(
+                                                                config_.workers, kMaxWorkers)}},
+                        FindPolicyTenants(config_.policy, config_.tenants));
+  observers_.Add(&*requirements_);
 }
 
 void Engine::Start() {
@@ -458,6 +468,7 @@ void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
         if (diagnosis_->OnMessage(peer, message)) return;
         membership_->OnMessage(peer, message);
         if (events_ != nullptr) events_->job_events().OnMessage(peer, message);
+        if (requirements_.has_value()) requirements_->OnMessage(peer, message);
         probes_->OnMessage(peer, message);
         control_loop_->OnMessage(peer, message);
       },
@@ -519,7 +530,9 @@ void Engine::TickIfDue() {
   if (now < next_tick_ns_) return;
   // A quarter of late_after_seconds, within bounds, so that a report comes not much later than its
   // rank.
-  double interval = std::clamp(config_.late_after_seconds / 4, 0.005, 0.5);
+  double late_after = config_.late_after_seconds;
+  if (requirements_.has_value()) late_after = requirements_->ShortestLateAfter(late_after);
+  double interval = std::clamp(late_after / 4, 0.005, 0.5);
   if (control_loop_->active()) interval = std::min(interval, LinkState::kIntervalSeconds);
   if (config_.plans.switch_every_ms > 0) {
     interval = std::min(interval, static_cast<double>(config_.plans.switch_every_ms) * 1e-3);

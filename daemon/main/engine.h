@@ -27,6 +27,7 @@
 #include "daemon/multihost/network_operations.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/probing/probe_service.h"
+#include "daemon/requirements/requirements_book.h"
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/fed_executions.h"
@@ -76,6 +77,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   const HostTuning& tuning() const override { return tuning_; }
   ReportSources report_sources() override;
   EventRooms& events() override { return *events_; }
+  RequirementsBook& requirements() override { return *requirements_; }
   JobTable& jobs() override { return jobs_; }
   ControlLoop& control_loop() { return *control_loop_; }
   const Fabrics& fabrics() const { return fabrics_; }
@@ -168,6 +170,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::optional<ProbeService> probes_;
   std::optional<Diagnosis> diagnosis_;
   std::unique_ptr<EventRooms> events_;  ///< TellEventsTo makes it; nullptr: nobody hears of them.
+  std::optional<RequirementsBook> requirements_;  ///< Likewise: nullopt if there are no events.
   std::optional<UsageLedger> usage_;
   // Declared last: their threads post to this engine.
   Background background_;

@@ -34,8 +34,8 @@ constexpr const char* kDescription =
 Without options it listens at the default socket ($HARMONAIZE_SOCKET where that is set;
 /run/harmonaize/harmonaized.sock for root; for others $XDG_RUNTIME_DIR/harmonaize/harmonaized.sock,
 or /tmp/harmonaize-UID/harmonaized.sock where that is unset) with one worker thread for each
-processor it may run on. It stays in the foreground, tells systemd when it is ready, and ends
-cleanly on SIGTERM or SIGINT. A second daemon at the same socket, or with the same state directory
+processor it may run on. It stays in the foreground, tells systemd when it is ready, ends cleanly on
+SIGTERM or SIGINT, and reads [policy] of its configuration anew on SIGHUP. A second daemon at the same socket, or with the same state directory
 (state.path), refuses to start.
 
 Clients believe a daemon that runs as root, as their own user, or as the user whom
@@ -49,13 +49,15 @@ Examples:
   harmonaize status                            what it is doing
 )";
 
-/// Returns a descriptor that is readable once SIGTERM or SIGINT has come, and ignores SIGPIPE.
+/// Returns a descriptor that is readable once SIGTERM, SIGINT or SIGHUP has come, and ignores
+/// SIGPIPE.
 /// Requires: no thread has started.
 Result<FileDescriptor> CatchSignals() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   if (pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0)
     return ErrnoError(errno, "cannot block signals");
   signal(SIGPIPE, SIG_IGN);
@@ -97,9 +99,33 @@ int End(const Status& served) {
   return status;
 }
 
+/// Has the daemon go by what the configuration's file says of policy now. A file with a mistake
+/// changes nothing.
+void ReadPolicyAnew(Daemon& daemon, const Config& in_force, const std::string& config_path) {
+  if (config_path.empty()) {
+    return Log(LogLevel::kWarning, kLogInit,
+               "SIGHUP: the daemon has no configuration file (--config) to read anew");
+  }
+  Result<Config> config = LoadConfig(config_path);
+  if (!config.ok()) {
+    return Log(LogLevel::kError, kLogInit, "SIGHUP: the policy stays as it was: {}",
+               config.status().message());
+  }
+  config->socket_path = in_force.socket_path;
+  config->log.level = in_force.log.level;
+  Config else_alike = in_force;
+  else_alike.policy = config->policy;
+  const bool other_changes = ConfigTemplate(else_alike) != ConfigTemplate(*config);
+  Log(LogLevel::kInfo, kLogInit, "SIGHUP: the policy is read anew from {}{}", config_path,
+      other_changes ? "; other keys that have changed take effect when the daemon starts anew"
+                    : "");
+  daemon.SetPolicy(std::move(config->policy), in_force.tenants);
+}
+
 /// Serves until the daemon is stopped. Returns whether it is to start anew, which `start_anew` does
 /// where the process cannot end otherwise.
-Result<bool> Serve(const Config& config, std::shared_ptr<transport::ListeningSockets> listening,
+Result<bool> Serve(const Config& config, const std::string& config_path,
+                   std::shared_ptr<transport::ListeningSockets> listening,
                    const std::function<int()>& start_anew) {
   RaiseDescriptorLimit();
   mallopt(M_TRIM_THRESHOLD, kKeptOfArena);
@@ -122,6 +148,7 @@ Result<bool> Serve(const Config& config, std::shared_ptr<transport::ListeningSoc
   HZ_RETURN_IF_ERROR(daemon->loop().Watch(signals.get(), [&] {
     signalfd_siginfo info;
     if (read(signals.get(), &info, sizeof info) != sizeof info) return;
+    if (info.ssi_signo == SIGHUP) return ReadPolicyAnew(*daemon, config, config_path);
     Log(LogLevel::kInfo, kLogInit, "signal {}: stopping", info.ssi_signo);
     daemon->Stop();
   }));
@@ -180,7 +207,7 @@ int Main(int argc, char** argv) {
     FlushLog();
     return End(StartAnew(program, argv, listening->TakeCopies()));
   };
-  const Result<bool> served = Serve(*config, listening, start_anew);
+  const Result<bool> served = Serve(*config, config_path, listening, start_anew);
   return served.ok() && *served ? start_anew() : End(served.status());
 }
 

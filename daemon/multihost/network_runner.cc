@@ -402,10 +402,12 @@ void NetworkRunner::LoseHost(int host) {
   }
   for (const int rank : lost) communicator_->NoteLeft(rank, communicator_->window().start());
   if (lost.empty()) return;
-  communicator_->Break(RemoteError("{} {} lost: their host's daemon does not answer",
-                                   RankList(lost), lost.size() == 1 ? "is" : "are"));
+  communicator_->LoseRank(RemoteError("{} {} lost: their host's daemon does not answer",
+                                      RankList(lost), lost.size() == 1 ? "is" : "are"));
   for (const int rank : lost) services_.ranks->OnRankLeft(*communicator_, rank);
 }
+
+void NetworkRunner::OnTermsChanged() {}
 
 // ---------------------------------------------------------------------------------------------
 // Ranks that are late

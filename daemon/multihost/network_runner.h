@@ -41,6 +41,7 @@ class NetworkRunner final : public OtherHosts {
     outcomes_.NoteEnd(operation, outcome);
   }
   void OnPlanReady() override { pairs_.OnPlanReady(); }
+  void OnTermsChanged() override;
   void FailFrom(int rank, uint64_t after, const Status& why) override;
   void TellLeft(int rank, uint64_t after) override;
   void TellEnd(bool revoked, const Status& why) override;

@@ -38,4 +38,9 @@ std::vector<ShareConfig> FindTenants(std::vector<ShareConfig> shares,
   return shares;
 }
 
+PolicyConfig FindPolicyTenants(PolicyConfig policy, const TenantsConfig& tenants) {
+  for (PolicyConfig::OfTenant& one : policy.tenants) one.number = TenantNamed(one.tenant, tenants);
+  return policy;
+}
+
 }  // namespace harmonaize::daemon

@@ -58,5 +58,7 @@ std::string UserName(uid_t user);
 
 /// Returns the shares with `tenant` set to the tenant that each names.
 std::vector<ShareConfig> FindTenants(std::vector<ShareConfig> shares, const TenantsConfig& tenants);
+/// Returns the policy with `number` set likewise. Both may wait for a server.
+PolicyConfig FindPolicyTenants(PolicyConfig policy, const TenantsConfig& tenants);
 
 }  // namespace harmonaize::daemon

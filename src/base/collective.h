@@ -71,4 +71,12 @@ constexpr BufferBlocks BlocksOf(Collective collective, int ranks, int rank, int 
   return {};
 }
 
+/// Returns the bytes of an operation, as nccl-tests count its size: those of the largest buffer that
+/// a rank uses, where a block has so many.
+constexpr uint64_t OperationBytes(Collective collective, int ranks, uint64_t block_bytes) {
+  // With its own rank as the root, a rank uses every buffer that any rank uses.
+  const BufferBlocks blocks = BlocksOf(collective, ranks, 0, 0);
+  return (blocks.send > blocks.receive ? blocks.send : blocks.receive) * block_bytes;
+}
+
 }  // namespace harmonaize

@@ -78,9 +78,8 @@ std::string TextOf(const HttpCall& call) {
   std::string text = call.method + " " + call.target + " HTTP/1.1\r\nHost: localhost\r\n";
   for (const auto& [name, value] : call.headers) text += name + ": " + value + "\r\n";
   if (!call.body.empty() || call.method == "POST" || call.method == "PUT") {
-    text +=
-        "Content-Type: application/json\r\nContent-Length: " + std::to_string(call.body.size()) +
-        "\r\n";
+    text += "Content-Type: " + call.content_type +
+            "\r\nContent-Length: " + std::to_string(call.body.size()) + "\r\n";
   }
   return text + "\r\n" + call.body;
 }

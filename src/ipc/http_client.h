@@ -20,8 +20,9 @@ namespace harmonaize {
 struct HttpCall {
   std::string method = "GET";
   std::string target;
-  std::string body = {};  ///< JSON, if not empty.
+  std::string body = {};
   std::map<std::string, std::string> headers = {};
+  std::string content_type = "application/json";  ///< Of the body.
 };
 
 struct HttpReply {

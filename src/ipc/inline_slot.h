@@ -29,11 +29,11 @@ struct alignas(64) InlineSlot {
   uint32_t crowded;
   /// Largest operation that goes inline, in bytes of one block (count times the type's size), by
   /// collective. `registered` holds if every buffer of the rank is in registered memory, `heap`
-  /// otherwise.
-  uint64_t registered[kCollectiveCount];
-  uint64_t heap[kCollectiveCount];
+  /// otherwise. They may change at any time, as `open` may.
+  std::atomic<uint64_t> registered[kCollectiveCount];
+  std::atomic<uint64_t> heap[kCollectiveCount];
   /// Largest operation on a host stream, whose caller expects not to wait, that goes inline.
-  uint64_t stream;
+  std::atomic<uint64_t> stream;
   /// Regions as GoneRegion encodes them.
   std::atomic<uint64_t> gone_regions[kGoneRegions];
 

@@ -23,6 +23,8 @@ constexpr double kMostRate = 1e14;
 /// Least rate, in bytes per second, that is kept: below it pacing is coarser than the rate.
 constexpr double kLeastRate = 1e3;
 constexpr double kMostName = 128;
+/// Most bytes of a job's name: what a process says of itself to the daemon has room for so many.
+constexpr double kMostJobName = 63;
 
 /// The names of the algorithms in src/schedule/algorithms, which are no part of this module.
 constexpr std::string_view kAlgorithmNames =
@@ -34,7 +36,7 @@ constexpr std::string_view kAlgorithmNames =
 constexpr std::array kKeys = {
     Kept({"job.name", kText,
           "The job's name: the tenant's communicators that carry it are one job, on all hosts.", 1,
-          kMostName}),
+          kMostJobName}),
     Kept({"job.signature", kText,
           "What the job is, without its code, for what is known of such jobs.", 1, 512}),
     Kept({"job.kind", kChoice, "What the job does.", 0, 0, "training inference batch"}),

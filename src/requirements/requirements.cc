@@ -235,6 +235,12 @@ Result<Requirements> ParseRequirements(std::string_view text, const std::string&
   return std::move(document.requirements);
 }
 
+Requirements ReadRequirementsAt(TomlReader& reader, const std::string& prefix) {
+  return {.values = TableReader(reader, prefix).Read(RequirementKeys()),
+          .overrides = {},
+          .launches = {}};
+}
+
 Requirements Merged(const Requirements& earlier, const Requirements& later) {
   Requirements merged = later;
   merged.values.insert(earlier.values.begin(), earlier.values.end());

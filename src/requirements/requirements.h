@@ -47,6 +47,10 @@ struct RequirementsReading {
 /// Reads a document likewise, and tells of its first `most` mistakes.
 RequirementsReading ReadRequirements(std::string_view text, const std::string& name, size_t most);
 
+/// Reads the keys of a document, but no lists of tables, as a part of another document: of a table
+/// whose name, with a dot, is `prefix`. What is wrong is kept by the reader.
+Requirements ReadRequirementsAt(TomlReader& reader, const std::string& prefix);
+
 /// Returns what holds after `later` was said, too: its keys replace earlier ones one by one, and
 /// its overrides and launches, if it has any, replace all earlier ones.
 Requirements Merged(const Requirements& earlier, const Requirements& later);

@@ -1,7 +1,9 @@
 #include "src/requirements/terms.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <set>
 #include <utility>
 
 namespace harmonaize {
@@ -111,6 +113,17 @@ bool JobTerms::DependsOnOperation(std::string_view communicator) const {
       granted_.overrides.begin(), granted_.overrides.end(), [&](const RequirementTable& statement) {
         return IsOfSomeOperations(statement) && IsOfCommunicator(statement, communicator);
       });
+}
+
+std::vector<uint64_t> JobTerms::SizesToTellApart(std::string_view communicator) const {
+  std::set<uint64_t> sizes = {0};
+  for (const RequirementTable& statement : granted_.overrides) {
+    const auto* const range = Find<ValueRange>(statement, "sizes");
+    if (range == nullptr || !IsOfCommunicator(statement, communicator)) continue;
+    sizes.insert(static_cast<uint64_t>(std::ceil(range->least)));
+    sizes.insert(static_cast<uint64_t>(std::floor(range->most)) + 1);
+  }
+  return {sizes.begin(), sizes.end()};
 }
 
 // Goes back to the last * when what follows it does not fit: the time grows with the product of the

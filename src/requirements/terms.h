@@ -79,6 +79,9 @@ class JobTerms {
   SharingTerms SharingOf(std::string_view communicator) const;
   /// Returns whether any statement tells operations of a communicator apart by kind or size.
   bool DependsOnOperation(std::string_view communicator) const;
+  /// Returns sizes, in bytes and ascending from 0, from each of which on the terms of a
+  /// communicator's operations may be others than below it.
+  std::vector<uint64_t> SizesToTellApart(std::string_view communicator) const;
 
  private:
   Requirements granted_;

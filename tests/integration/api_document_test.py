@@ -72,6 +72,16 @@ def right_calls(job, event):
         "GET /v1/jobs/{job}/ranks": (everybody, of_job),
         "GET /v1/jobs/{job}/flight": (everybody, of_job),
         "GET /v1/jobs/{job}/stuck": (everybody, of_job),
+        "GET /v1/jobs/{job}/requirements": (everybody, of_job),
+        "PUT /v1/jobs/{job}/requirements": (everybody, [({"job": job}, "", "faults.late_after = '9 s'"),
+                                                        ({"job": job}, "", "")]),
+        "DELETE /v1/jobs/{job}/requirements": (everybody, [({"job": job}, "", None)]),
+        "GET /v1/jobs/{job}/granted": (everybody, of_job),
+        "GET /v1/jobs/{job}/progress": (everybody, of_job),
+        "POST /v1/jobs/{job}/progress": (everybody, [({"job": job}, "", {"step": 7, "loss": 0.5})]),
+        "POST /v1/requirements/check": (everybody, [({}, "", "[collectives]\npriority = 3\n")]),
+        "GET /v1/policy": (everybody, [({}, "", None)]),
+        "PUT /v1/policy": (operators, [({}, "", "[policy]\nmost_priority = 1\n")]),
         "GET /v1/stuck": (operators, [({}, "", None)]),
         "GET /v1/links": (operators, [({}, "", None)]),
         "GET /v1/openapi.json": (everybody, [({}, "", None)]),
@@ -177,7 +187,14 @@ def path_of(operation, values):
 
 
 def encoded(body):
+    """Documents in TOML are given as text."""
+    if isinstance(body, str):
+        return body.encode()
     return None if body is None else json.dumps(body).encode()
+
+
+def media_of(body):
+    return "application/toml" if isinstance(body, str) else "application/json"
 
 
 def event_with_a_deadline(tenant, operator):
@@ -200,7 +217,7 @@ def right(document, callers, job):
         for values, query, body in each:
             target = path_of(operation, values) + query
             for caller in callers:
-                answer = caller.call(method, target, encoded(body))
+                answer = caller.call(method, target, encoded(body), media_of(body))
                 what = f"{caller.name}: {method} {target} {body}"
                 document.judge(operation, what, answer)
                 granted = any(caller.name.startswith(one) for one in may)

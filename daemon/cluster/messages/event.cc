@@ -11,6 +11,21 @@ static bool IsSound(const EventMessage& event) {
   return event.about != 0 && event.unique != 0 && event.time_ns >= 0 && event.expiry_ns >= 0;
 }
 
+/// Most statements of which something can be left: one for each key, and for each list.
+static constexpr size_t kMostStatements = 256;
+
+HARMONAIZE_FIELDS(StatedRequirements, number, unique, document)
+HARMONAIZE_FIELDS(RequirementsMessage, about, forgotten_number, forgotten_unique, statements)
+
+static bool IsSound(const StatedRequirements& statement) {
+  return statement.number != 0;
+}
+
+static bool IsSound(const RequirementsMessage& message) {
+  return message.about != 0 && message.statements.size() <= kMostStatements &&
+         fields::AllSound(message.statements);
+}
+
 Status Read(uint64_t kind, const nlohmann::json& document, JobMessage* message) {
   return fields::ReadOneOf(kind, document, message);
 }

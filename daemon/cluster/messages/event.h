@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
 
@@ -23,6 +24,23 @@ struct EventMessage {
   std::string data{};     ///< Event::data. The reader checks it against the type's schema.
 };
 
-using JobMessage = std::variant<EventMessage>;
+/// What is left of one statement about a job's requirements (Statements).
+struct StatedRequirements {
+  uint64_t number = 0;  ///< StatementStamp.
+  uint64_t unique = 0;
+  std::string document{};  ///< TOML. The reader checks it.
+};
+
+/// All that has been said of a job's requirements, for the hosts that the job is on. It takes the
+/// ways of an EventMessage.
+struct RequirementsMessage {
+  static constexpr MessageKind kKind = MessageKind::kRequirements;
+  uint64_t about = 0;             ///< Key of the communicator by way of which it comes.
+  uint64_t forgotten_number = 0;  ///< Statements::forgotten; 0: nothing was taken back.
+  uint64_t forgotten_unique = 0;
+  std::vector<StatedRequirements> statements{};
+};
+
+using JobMessage = std::variant<EventMessage, RequirementsMessage>;
 
 }  // namespace harmonaize::daemon

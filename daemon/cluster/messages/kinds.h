@@ -62,6 +62,7 @@ enum class MessageKind : uint16_t {
 
   // messages/event.h
   kEvent = 700,
+  kRequirements = 701,
 
   // messages/diagnosis.h
   kAskStanding = 800,

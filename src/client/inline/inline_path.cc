@@ -139,10 +139,12 @@ bool InlinePath::SteeredInline(const Operation& operation, uint64_t bytes) const
     return false;
   }
   if (slot_.open.load(std::memory_order_relaxed) == 0) return false;
-  if (operation.stream != nullptr && bytes > slot_.stream) return false;
+  if (operation.stream != nullptr && bytes > slot_.stream.load(std::memory_order_relaxed)) {
+    return false;
+  }
   const auto collective = static_cast<size_t>(operation.collective);
-  const uint64_t registered = slot_.registered[collective];
-  const uint64_t heap = slot_.heap[collective];
+  const uint64_t registered = slot_.registered[collective].load(std::memory_order_relaxed);
+  const uint64_t heap = slot_.heap[collective].load(std::memory_order_relaxed);
   if (bytes <= std::min(registered, heap)) return true;
   if (bytes > std::max(registered, heap)) return false;
   const auto in_region = [](const void* buffer) {

@@ -2,10 +2,14 @@
 
 #include <array>
 #include <cstdlib>
-#include <string_view>
+#include <mutex>
+#include <string>
+#include <variant>
 
+#include "src/base/clean_text.h"
 #include "src/base/log.h"
 #include "src/base/settings.h"
+#include "src/client/session/requirements_file.h"
 
 namespace harmonaize {
 namespace {
@@ -41,27 +45,86 @@ uint64_t GroupOfProcess() {
   return 0;
 }
 
-JobKind KindOfJob() {
-  const char* const value = Setting("HARMONAIZE_JOB_KIND");
-  if (value == nullptr || *value == '\0') return JobKind::kUnknown;
+/// What SetJob has said.
+struct SaidJob {
+  std::mutex mutex;
+  std::string name;                  // guarded by mutex
+  JobKind kind = JobKind::kUnknown;  // likewise
+};
+SaidJob& Said() {
+  static SaidJob said;
+  return said;
+}
+
+/// Returns kUnknown for a kind that does not exist.
+JobKind KindNamed(std::string_view name) {
   for (int kind = 1; kind < kJobKindCount; ++kind) {
-    if (std::string_view(JobKindName(static_cast<JobKind>(kind))) == value) {
+    if (std::string_view(JobKindName(static_cast<JobKind>(kind))) == name) {
       return static_cast<JobKind>(kind);
     }
   }
+  return JobKind::kUnknown;
+}
+
+/// Returns what the file of requirements says under a key, or "".
+std::string TextInFile(std::string_view key) {
+  const Result<ProcessRequirements>& file = RequirementsOfProcess();
+  if (!file.ok()) return "";  // whoever makes a communicator is told
+  const auto found = file->requirements.values.find(key);
+  if (found == file->requirements.values.end()) return "";
+  return std::get<std::string>(found->second);
+}
+
+JobKind KindOfJob() {
+  const char* const value = Setting("HARMONAIZE_JOB_KIND");
+  if (value == nullptr || *value == '\0') return KindNamed(TextInFile("job.kind"));
+  const JobKind kind = KindNamed(value);
+  if (kind != JobKind::kUnknown) return kind;
   Log(LogLevel::kWarning, kLogInit,
       "HARMONAIZE_JOB_KIND is '{}', and counts as not set: there are training, inference and batch",
       value);
   return JobKind::kUnknown;
 }
 
+std::string NameOfJob() {
+  const char* const name = Setting("HARMONAIZE_JOB");
+  return name == nullptr || *name == '\0' ? TextInFile("job.name") : name;
+}
+
 }  // namespace
 
 void ClaimJob(HelloRequest* hello) {
-  const char* const name = Setting("HARMONAIZE_JOB");
-  SetFieldText(hello->job_name, name == nullptr ? "" : name);
+  std::string name;
+  JobKind kind = JobKind::kUnknown;
+  {
+    SaidJob& said = Said();
+    const std::lock_guard lock(said.mutex);
+    name = said.name;
+    kind = said.kind;
+  }
+  SetFieldText(hello->job_name, name.empty() ? NameOfJob() : name);
   hello->job_group = GroupOfProcess();
-  hello->job_kind = KindOfJob();
+  hello->job_kind = kind == JobKind::kUnknown ? KindOfJob() : kind;
+}
+
+Status SetJob(std::string_view name, std::string_view kind) {
+  if (name.size() >= sizeof(HelloRequest::job_name)) {
+    return InvalidArgument("the job's name has {} bytes, more than {}", name.size(),
+                           sizeof(HelloRequest::job_name) - 1);
+  }
+  if (CleanText(name, name.size()) != name) {
+    return InvalidArgument("the job's name must be one line of text");
+  }
+  const JobKind known = KindNamed(kind);
+  if (!kind.empty() && known == JobKind::kUnknown) {
+    return InvalidArgument("the job's kind is '{}': there are training, inference and batch",
+                           CleanText(kind, 64));
+  }
+  SaidJob& said = Said();
+  const std::lock_guard lock(said.mutex);
+  if (!name.empty()) said.name = name;
+  if (!kind.empty()) said.kind = known;
+  return Status::Ok();
 }
 
 }  // namespace harmonaize

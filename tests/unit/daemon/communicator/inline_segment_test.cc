@@ -46,10 +46,10 @@ TEST_F(InlineSegmentTest, TellsEachRankWhatGoesInline) {
     EXPECT_EQ(told.open.load(), 1u);
     EXPECT_EQ(told.last_level_cache_bytes, 1u << 20);
     for (size_t i = 0; i < kCollectiveCount; ++i) {
-      EXPECT_EQ(told.registered[i], limits_.registered[i]);
-      EXPECT_EQ(told.heap[i], limits_.heap[i]);
+      EXPECT_EQ(told.registered[i].load(), limits_.registered[i]);
+      EXPECT_EQ(told.heap[i].load(), limits_.heap[i]);
     }
-    EXPECT_EQ(told.stream, 300u);
+    EXPECT_EQ(told.stream.load(), 300u);
     EXPECT_EQ(told.gone.load(), 0u);
     EXPECT_EQ(told.operations.load(), 0u);
   }
@@ -61,6 +61,25 @@ TEST_F(InlineSegmentTest, ClosesForAllAndForThoseThatComeLater) {
   segment_->Attach(1, &slot(1));
   EXPECT_EQ(slot(0).open.load(), 0u);
   EXPECT_EQ(slot(1).open.load(), 0u);
+}
+
+TEST_F(InlineSegmentTest, LimitsMayChangeAndMayLetNothingGoInline) {
+  segment_->Attach(0, &slot(0));
+  limits_.none = true;
+  segment_->SetLimits(limits_);
+  segment_->Attach(1, &slot(1));
+  EXPECT_EQ(slot(0).open.load(), 0u);
+  EXPECT_EQ(slot(1).open.load(), 0u);
+  limits_.none = false;
+  limits_.heap[0] = 7;
+  segment_->SetLimits(limits_);
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(slot(rank).open.load(), 1u);
+    EXPECT_EQ(slot(rank).heap[0].load(), 7u);
+  }
+  segment_->Close();
+  segment_->SetLimits(limits_);
+  EXPECT_EQ(slot(0).open.load(), 0u) << "what is closed stays closed";
 }
 
 TEST_F(InlineSegmentTest, TellsTheOthersOfARegionThatIsGone) {

@@ -34,6 +34,7 @@ class NotingHosts final : public OtherHosts {
   void OnNetworkDone(MatchedOperation*) override {}
   void NoteEnd(const MatchedOperation&, const Status&) override {}
   void OnPlanReady() override {}
+  void OnTermsChanged() override {}
   void FailFrom(int, uint64_t, const Status&) override {}
   void TellLeft(int, uint64_t) override {}
   void TellEnd(bool, const Status&) override {}

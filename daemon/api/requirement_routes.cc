@@ -1,0 +1,240 @@
+#include "daemon/api/requirement_routes.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/api/engine_answer.h"
+#include "daemon/api/json_body.h"
+#include "daemon/api/requirement_documents.h"
+#include "daemon/config/policy.h"
+#include "daemon/jobs/job_table.h"
+#include "daemon/requirements/requirements_book.h"
+#include "daemon/requirements/statements.h"
+#include "daemon/runtime/background.h"
+#include "daemon/tenant/tenant.h"
+#include "src/base/toml_depth.h"
+#include "src/base/toml_reader.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+using nlohmann::json;
+
+const std::vector<std::string> kToml = {"application/toml"};
+/// The document's name in errors.
+constexpr char kBodyName[] = "requirements";
+constexpr char kPolicyName[] = "policy";
+
+/// Returns the job that the path names: the caller's own or, for operators, anybody's.
+Result<Job*> FindJob(EngineRooms& rooms, const HttpCaller& caller, const std::string& which) {
+  std::optional<uint32_t> tenant;
+  if (!caller.is_operator()) tenant = caller.tenant.number;
+  const std::vector<Job*> found = rooms.jobs().FindAll(tenant, which);
+  if (found.empty()) return Unavailable("there is no such job here; GET /v1/jobs lists yours");
+  if (found.size() > 1) {
+    return InvalidUsage("jobs of several tenants have this name; GET /v1/jobs lists their ids");
+  }
+  return found.front();
+}
+
+/// Answers with a document about the job in the path.
+using JobView = json (*)(const Job& job, const RequirementsBook::Entry* entry);
+void ServeView(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+               const HttpParameters& parameters, JobView view) {
+  const HttpCaller caller = exchange->request().caller;
+  AnswerFromEngine(
+      services, std::move(exchange),
+      [caller, which = parameters.at("job"), view](EngineRooms& rooms) -> Result<json> {
+        HZ_ASSIGN_OR_RETURN(const Job* const job, FindJob(rooms, caller, which));
+        return view(*job, rooms.requirements().Find(*job));
+      });
+}
+
+/// Changes what is known of the job in the path, and answers with what is granted then.
+using JobChange = std::function<Status(RequirementsBook& book, Job& job)>;
+void ServeChange(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                 const std::string& which, JobChange change) {
+  const HttpCaller caller = exchange->request().caller;
+  AnswerFromEngine(services, std::move(exchange),
+                   [caller, which, change = std::move(change)](EngineRooms& rooms) -> Result<json> {
+                     HZ_ASSIGN_OR_RETURN(Job* const job, FindJob(rooms, caller, which));
+                     HZ_RETURN_IF_ERROR(change(rooms.requirements(), *job));
+                     return GrantedDocument(*job, rooms.requirements().Find(*job));
+                   });
+}
+
+/// Reads the body apart from all threads that others wait for, and goes on with what it says.
+template <typename Next>
+void ReadBody(const ApiServices& services, std::shared_ptr<HttpExchange> exchange, Next next) {
+  const uint32_t tenant = exchange->request().caller.tenant.number;
+  services.work->Post(
+      [exchange, next = std::move(next)] {
+        Result<Requirements> read = ReadStatement(exchange->request().body, kBodyName);
+        if (!read.ok()) return exchange->Respond(HttpProblem(read.status()));
+        next(exchange, std::move(*read));
+      },
+      tenant);
+}
+
+void ServePut(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+              const HttpParameters& parameters) {
+  ReadBody(services, std::move(exchange),
+           [services, which = parameters.at("job")](std::shared_ptr<HttpExchange> read_from,
+                                                    Requirements statement) {
+             ServeChange(services, std::move(read_from), which,
+                         [statement = std::move(statement)](RequirementsBook& book, Job& job) {
+                           return book.State(job, statement);
+                         });
+           });
+}
+
+void ServeCheck(const ApiServices& services, std::shared_ptr<HttpExchange> exchange) {
+  ReadBody(services, std::move(exchange),
+           [services](std::shared_ptr<HttpExchange> read_from, Requirements statement) {
+             const TenantIdentity tenant = read_from->request().caller.tenant;
+             AnswerFromEngine(
+                 services, std::move(read_from),
+                 [tenant, statement = std::move(statement)](EngineRooms& rooms) -> Result<json> {
+                   return DescribeGrant(rooms.requirements().WouldGrant(tenant, statement));
+                 });
+           });
+}
+
+/// Most steps of a job, and most samples that it has processed: whole numbers that a double holds.
+constexpr double kMostSteps = 0x1p53;
+/// Largest magnitude of a loss.
+constexpr double kMostLoss = 1e300;
+
+Result<ProgressReport> ProgressIn(const std::string& text) {
+  static constexpr std::string_view kFields[] = {"step", "samples", "loss", "accuracy"};
+  JsonBody body(text, kFields);
+  body.Need("step", "the number of the step that is done");
+  ProgressReport report;
+  const std::optional<double> step = body.Number("step", 0, kMostSteps);
+  report.samples = body.Number("samples", 0, kMostSteps);
+  report.loss = body.Number("loss", -kMostLoss, kMostLoss);
+  report.accuracy = body.Number("accuracy", 0, 1);
+  HZ_RETURN_IF_ERROR(body.status());
+  report.step = static_cast<uint64_t>(*step);
+  return report;
+}
+
+void ServeProgress(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                   const HttpParameters& parameters) {
+  const Result<ProgressReport> report = ProgressIn(exchange->request().body);
+  if (!report.ok()) return exchange->Respond(HttpProblem(report.status()));
+  const HttpCaller caller = exchange->request().caller;
+  AnswerFromEngine(
+      services, std::move(exchange),
+      [caller, which = parameters.at("job"), report = *report](EngineRooms& rooms) -> Result<json> {
+        HZ_ASSIGN_OR_RETURN(Job* const job, FindJob(rooms, caller, which));
+        HZ_RETURN_IF_ERROR(rooms.requirements().Report(*job, report));
+        return ProgressDocument(*job, rooms.requirements().Find(*job));
+      });
+}
+
+void ServePolicy(const ApiServices& services, std::shared_ptr<HttpExchange> exchange) {
+  const HttpCaller caller = exchange->request().caller;
+  AnswerFromEngine(services, std::move(exchange), [caller](EngineRooms& rooms) -> Result<json> {
+    const PolicyConfig& policy = rooms.requirements().policy();
+    if (caller.is_operator()) return DescribePolicies(policy);
+    return json{{"policy", DescribePolicy(policy.For(caller.tenant.across_hosts))}};
+  });
+}
+
+Result<PolicyConfig> PolicyIn(const std::string& text, const TenantsConfig& tenants) {
+  if (TomlDepth(text) > kMostRequirementsDepth) {
+    return InvalidArgument("{}:1:1: the document nests tables or lists more than {} deep",
+                           kPolicyName, kMostRequirementsDepth);
+  }
+  HZ_ASSIGN_OR_RETURN(TomlReader reader, TomlReader::FromString(text, kPolicyName));
+  PolicyConfig policy;
+  ReadPolicy(reader, &policy);
+  HZ_RETURN_IF_ERROR(reader.Finish());
+  return FindPolicyTenants(std::move(policy), tenants);
+}
+
+void ServeSetPolicy(const ApiServices& services, const TenantsConfig& tenants,
+                    std::shared_ptr<HttpExchange> exchange) {
+  services.work->Post([services, tenants, exchange] {
+    const Result<PolicyConfig> policy = PolicyIn(exchange->request().body, tenants);
+    if (!policy.ok()) return exchange->Respond(HttpProblem(policy.status()));
+    AnswerFromEngine(services, exchange, [policy = *policy](EngineRooms& rooms) -> Result<json> {
+      rooms.requirements().SetPolicy(policy);
+      return DescribePolicies(policy);
+    });
+  });
+}
+
+}  // namespace
+
+std::vector<HttpRoute> RequirementRoutes(const ApiServices& services, const Config& config) {
+  using Exchange = std::shared_ptr<HttpExchange>;
+  const auto view = [services](JobView of_job) {
+    return [services, of_job](Exchange exchange, const HttpParameters& parameters) {
+      ServeView(services, std::move(exchange), parameters, of_job);
+    };
+  };
+  return {
+      {.method = "GET",
+       .pattern = "/v1/jobs/{job}/requirements",
+       .audience = HttpAudience::kTenants,
+       .serve = view(StatedDocument)},
+      {.method = "GET",
+       .pattern = "/v1/jobs/{job}/granted",
+       .audience = HttpAudience::kTenants,
+       .serve = view(GrantedDocument)},
+      {.method = "PUT",
+       .pattern = "/v1/jobs/{job}/requirements",
+       .audience = HttpAudience::kTenants,
+       .serve =
+           [services](Exchange exchange, const HttpParameters& parameters) {
+             ServePut(services, std::move(exchange), parameters);
+           },
+       .media_types = kToml},
+      {.method = "DELETE",
+       .pattern = "/v1/jobs/{job}/requirements",
+       .audience = HttpAudience::kTenants,
+       .serve =
+           [services](Exchange exchange, const HttpParameters& parameters) {
+             ServeChange(services, std::move(exchange), parameters.at("job"),
+                         [](RequirementsBook& book, Job& job) { return book.Forget(job); });
+           }},
+      {.method = "GET",
+       .pattern = "/v1/jobs/{job}/progress",
+       .audience = HttpAudience::kTenants,
+       .serve = view(ProgressDocument)},
+      {.method = "POST",
+       .pattern = "/v1/jobs/{job}/progress",
+       .audience = HttpAudience::kTenants,
+       .serve =
+           [services](Exchange exchange, const HttpParameters& parameters) {
+             ServeProgress(services, std::move(exchange), parameters);
+           }},
+      {.method = "POST",
+       .pattern = "/v1/requirements/check",
+       .audience = HttpAudience::kTenants,
+       .serve = [services](Exchange exchange,
+                           const HttpParameters&) { ServeCheck(services, std::move(exchange)); },
+       .media_types = kToml},
+      {.method = "GET",
+       .pattern = "/v1/policy",
+       .audience = HttpAudience::kTenants,
+       .serve = [services](Exchange exchange,
+                           const HttpParameters&) { ServePolicy(services, std::move(exchange)); }},
+      {.method = "PUT",
+       .pattern = "/v1/policy",
+       .audience = HttpAudience::kOperators,
+       .serve =
+           [services, tenants = config.tenants](Exchange exchange, const HttpParameters&) {
+             ServeSetPolicy(services, tenants, std::move(exchange));
+           },
+       .media_types = kToml}};
+}
+
+}  // namespace harmonaize::daemon

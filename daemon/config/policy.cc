@@ -1,0 +1,112 @@
+#include "daemon/config/policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "src/base/measure.h"
+#include "src/base/toml_reader.h"
+#include "src/base/toml_text.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Upper bounds of values without a natural limit: beyond what any host has.
+constexpr double kMostPolicyRate = 1e14;
+constexpr int64_t kMostPolicyProcessors = 1024;
+constexpr double kMostPolicySeconds = 86400;
+constexpr double kMostChangesPerMinute = 60'000;
+/// Most [[policy.tenant]]: one for each of a large site's users.
+constexpr size_t kMostPolicyTenants = 10'000;
+
+/// Reads the keys of one table, whose names begin with `prefix`.
+void ReadTenantPolicy(TomlReader& reader, const std::string& prefix, TenantPolicy* policy) {
+  reader.Integer(prefix + "most_priority", 0, 3, &policy->most_priority);
+  reader.Measured(prefix + "most_bandwidth_floor", Measure::kRate, 0, kMostPolicyRate,
+                  &policy->most_bandwidth_floor);
+  reader.Measured(prefix + "most_bandwidth_cap", Measure::kRate, 0, kMostPolicyRate,
+                  &policy->most_bandwidth_cap);
+  reader.Integer(prefix + "most_processors", 0, kMostPolicyProcessors, &policy->most_processors);
+  reader.Boolean(prefix + "spinning", &policy->spinning);
+  reader.Boolean(prefix + "compression", &policy->compression);
+  reader.Measured(prefix + "least_late_after", Measure::kDuration, 1e-3, kMostPolicySeconds,
+                  &policy->least_late_after_seconds);
+  reader.Number(prefix + "changes_per_minute", 0, kMostChangesPerMinute,
+                &policy->changes_per_minute);
+  const Requirements stated = ReadRequirementsAt(reader, prefix + "defaults.");
+  policy->defaults = Merged(policy->defaults, stated);
+}
+
+std::string TenantPolicyText(const TenantPolicy& policy) {
+  return fmt::format(
+      R"(most_priority = {}               # the highest collectives.priority
+most_bandwidth_floor = "{}"     # the largest bandwidth_floor; 0: none is granted
+most_bandwidth_cap = "{}"       # the bandwidth_cap of jobs that ask for none, or for more; 0: none
+most_processors = {}             # workers that work for one job at a time; 0: all
+spinning = {}                # whether jobs with objective = "latency" may keep processors looking
+compression = {}              # whether jobs may have sums compressed between hosts
+least_late_after = "{}"     # the shortest faults.late_after
+changes_per_minute = {}         # of a job's requirements; each may plan anew at all of its hosts
+)",
+      policy.most_priority, FormatMeasure(Measure::kRate, policy.most_bandwidth_floor),
+      FormatMeasure(Measure::kRate, policy.most_bandwidth_cap), policy.most_processors,
+      policy.spinning, policy.compression,
+      FormatMeasure(Measure::kDuration, policy.least_late_after_seconds),
+      policy.changes_per_minute);
+}
+
+/// Returns what jobs count as having said, as keys of the table that ends above.
+std::string DefaultsText(const TenantPolicy& policy) {
+  std::string text;
+  for (const RequirementKey& key : RequirementKeys()) {
+    const auto found = policy.defaults.values.find(key.name);
+    if (found == policy.defaults.values.end()) continue;
+    text += fmt::format("defaults.{} = {}\n", key.name, RequirementValueText(key, found->second));
+  }
+  return text;
+}
+
+}  // namespace
+
+const TenantPolicy& PolicyConfig::For(uint32_t tenant) const {
+  const auto found = std::find_if(tenants.begin(), tenants.end(),
+                                  [tenant](const OfTenant& one) { return one.number == tenant; });
+  return found == tenants.end() ? all : found->policy;
+}
+
+void ReadPolicy(TomlReader& reader, PolicyConfig* policy) {
+  ReadTenantPolicy(reader, "policy.", &policy->all);
+  const size_t count = reader.Tables("policy.tenant");
+  if (count > kMostPolicyTenants) {
+    return reader.Reject("policy.tenant",
+                         fmt::format("there are {} [[policy.tenant]], and {} are the most", count,
+                                     kMostPolicyTenants));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const std::string key = fmt::format("policy.tenant[{}].", i);
+    PolicyConfig::OfTenant one{.tenant = {}, .policy = policy->all};
+    reader.String(key + "tenant", &one.tenant);
+    if (one.tenant.empty()) reader.Reject(key + "tenant", "names the tenant, or its number");
+    ReadTenantPolicy(reader, key, &one.policy);
+    policy->tenants.push_back(std::move(one));
+  }
+}
+
+std::string PolicyTemplate(const PolicyConfig& policy) {
+  std::string text = "[policy]\n" + TenantPolicyText(policy.all);
+  const std::string defaults = DefaultsText(policy.all);
+  text += defaults.empty() ? "# defaults.collectives.objective = \"throughput\"\n" : defaults;
+  for (const PolicyConfig::OfTenant& one : policy.tenants) {
+    text += fmt::format("[[policy.tenant]]\ntenant = {}\n{}{}", TomlText(one.tenant),
+                        TenantPolicyText(one.policy), DefaultsText(one.policy));
+  }
+  if (policy.tenants.empty()) {
+    text +=
+        "# [[policy.tenant]]            # what it leaves out is as for all\n"
+        "# tenant = \"alice\"\n# most_priority = 1\n";
+  }
+  return text;
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/requirements/requirements.h"
+
+namespace harmonaize {
+class TomlReader;
+}  // namespace harmonaize
+
+namespace harmonaize::daemon {
+
+struct TenantsConfig;
+
+/// What the provider grants a tenant of what it asks for its jobs (docs/requirements.md). The
+/// defaults give nothing that others would lack.
+struct TenantPolicy {
+  int64_t most_priority = 0;        ///< Highest priority.
+  double most_bandwidth_floor = 0;  ///< Largest floor, in bytes per second; 0: none is granted.
+  /// The cap of each job that asks for none, or for a higher one, in bytes per second; 0: none.
+  double most_bandwidth_cap = 0;
+  int64_t most_processors = 0;  ///< Most workers that work for one job at a time; 0: all.
+  /// Whether ranks and engine may keep looking for a job whose objective is latency, where they
+  /// would sleep otherwise: that takes processors from others.
+  bool spinning = false;
+  bool compression = true;  ///< Whether sums may be compressed between hosts.
+  /// Shortest late_after, in seconds: each report goes to all hosts of a job.
+  double least_late_after_seconds = 0.1;
+  /// Changes of a job's requirements in a minute: each may plan anew at all of its hosts.
+  double changes_per_minute = 12;
+  /// What a job counts as having said where it says nothing.
+  Requirements defaults = {};
+};
+
+/// The provider's policy, which is read anew on SIGHUP.
+struct PolicyConfig {
+  /// The policy of one tenant: what its table leaves out is as for all.
+  struct OfTenant {
+    std::string tenant;  ///< The user's name or number, or the name of a tenant with a socket.
+    TenantPolicy policy;
+    /// TenantIdentity::across_hosts, which FindPolicyTenants sets; nullopt if nobody has the name.
+    std::optional<uint32_t> number = {};
+  };
+
+  TenantPolicy all;
+  std::vector<OfTenant> tenants;
+
+  /// Returns the policy of a tenant, by TenantIdentity::across_hosts.
+  const TenantPolicy& For(uint32_t tenant) const;
+};
+
+/// Reads [policy] and each [[policy.tenant]]. What is wrong is kept by the reader.
+void ReadPolicy(TomlReader& reader, PolicyConfig* policy);
+
+/// Returns the policy as TOML, with the meaning of each key.
+std::string PolicyTemplate(const PolicyConfig& policy);
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/config/policy.h"
+#include "src/base/status.h"
+#include "src/requirements/requirements.h"
+
+namespace harmonaize::daemon {
+
+/// Less than what a tenant has asked for, and why.
+struct Shortfall {
+  std::string key;      ///< "collectives.priority", or "collectives.override[1].priority".
+  std::string asked;    ///< As a document has it.
+  std::string granted;  ///< Likewise; "": nothing.
+  std::string why;      ///< A sentence for people, without a full stop.
+};
+
+/// What a job gets of what it asks for.
+struct Grant {
+  Requirements granted;
+  std::vector<Shortfall> shortfalls;  ///< In the order of the keys, and of the overrides.
+};
+
+/// What this host can do, as far as grants depend on it.
+struct HostMeans {
+  int64_t workers = 1;
+  /// Returns why no floor of so many bytes per second can be kept here, or OK.
+  std::function<Status(double bytes_per_second)> check_floor = {};
+};
+
+/// Returns what a policy grants of `asked`, which includes the policy's defaults already.
+Grant GrantOf(const Requirements& asked, const TenantPolicy& policy, const HostMeans& host);
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,340 @@
+#include "daemon/requirements/requirements_book.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/communicator/communicator.h"
+#include "daemon/communicator/communicator_registry.h"
+#include "daemon/job_events/job_communicators.h"
+#include "daemon/jobs/job_table.h"
+#include "daemon/multihost/host_group.h"
+#include "daemon/runtime/background.h"
+#include "daemon/runtime/event_loop.h"
+#include "daemon/runtime/guarded.h"
+#include "daemon/runtime/log_tenant.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// A minute's worth of changes may be made at once, and as many in each minute after that.
+constexpr RateLimit kMinutes{.per_second = 1.0 / 60, .burst = 1};
+/// How many jobs of one tenant may change as often as one job may.
+constexpr double kJobsThatChange = 8;
+/// Communicators that are told of other terms at a time: the engine serves others in between.
+constexpr size_t kToldAtOnce = 64;
+/// Time after which statements are sent again to a daemon that did not take them.
+constexpr std::chrono::seconds kSendAgainAfter{1};
+/// Memory that a job's requirements take, for each byte of their text: trees of small nodes.
+constexpr int64_t kMemoryOfTextByte = 8;
+
+}  // namespace
+
+/// What a message of another daemon says.
+struct RequirementsBook::Parsed {
+  uint64_t about = 0;
+  Statements statements;
+};
+
+RequirementsBook::RequirementsBook(Services services, PolicyConfig policy)
+    : services_(std::move(services)),
+      policy_(std::move(policy)),
+      changes_(kMinutes),
+      retry_(services_.loop) {}
+
+// ---------------------------------------------------------------------------------------------
+// What tenants say
+
+Status RequirementsBook::State(Job& job, const Requirements& statement) {
+  HZ_RETURN_IF_ERROR(CheckHere(job));
+  const auto known = entries_.find(&job);
+  Statements statements = known == entries_.end() ? Statements() : known->second.statements;
+  const Requirements before = statements.All();
+  if (Merged(before, statement) == before) return Status::Ok();
+  HZ_RETURN_IF_ERROR(CheckPace(job));
+  statements.Take(statement, statements.Next());
+  HZ_RETURN_IF_ERROR(Take(job, std::move(statements)));
+  Spread(job, {});
+  return Status::Ok();
+}
+
+Status RequirementsBook::Report(Job& job, const ProgressReport& report) {
+  HZ_RETURN_IF_ERROR(CheckHere(job));
+  entries_[&job].progress.Take(report, static_cast<double>(MonotonicNanoseconds()) * 1e-9);
+  return Status::Ok();
+}
+
+Status RequirementsBook::Forget(Job& job) {
+  HZ_RETURN_IF_ERROR(CheckHere(job));
+  const auto known = entries_.find(&job);
+  if (known == entries_.end() || known->second.statements.All() == Requirements{}) {
+    return Status::Ok();
+  }
+  HZ_RETURN_IF_ERROR(CheckPace(job));
+  Statements statements = known->second.statements;
+  statements.Forget(statements.Next());
+  HZ_RETURN_IF_ERROR(Take(job, std::move(statements)));
+  Spread(job, {});
+  return Status::Ok();
+}
+
+const RequirementsBook::Entry* RequirementsBook::Find(const Job& job) const {
+  const auto found = entries_.find(&job);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+Grant RequirementsBook::WouldGrant(const TenantIdentity& tenant,
+                                   const Requirements& statement) const {
+  const TenantPolicy& policy = policy_.For(tenant.across_hosts);
+  return GrantOf(Merged(policy.defaults, statement), policy, services_.host);
+}
+
+Status RequirementsBook::CheckHere(const Job& job) const {
+  if (services_.by_job->Has(&job)) return Status::Ok();
+  return InvalidUsage(
+      "job '{}' has no communicator on this host; requirements are said of jobs that run",
+      job.label());
+}
+
+Status RequirementsBook::CheckPace(const Job& job) {
+  const TenantIdentity& tenant = job.tenant->identity;
+  const double in_a_minute = policy_.For(tenant.across_hosts).changes_per_minute;
+  if (in_a_minute <= 0)
+    return InvalidUsage("the provider's policy allows no changes of requirements");
+  const auto now = std::chrono::steady_clock::now();
+  const std::string whose = std::to_string(tenant.number);
+  auto wait = changes_.Take(whose + " " + job.id.text(), now, 1 / in_a_minute);
+  if (!wait) wait = changes_.Take(whose, now, 1 / (in_a_minute * kJobsThatChange));
+  if (!wait) return Status::Ok();
+  return Status(
+      Code::kInProgress,
+      fmt::format("requirements change too often (the provider's policy allows {:g} changes a "
+                  "minute); try again in {:.1f} s",
+                  in_a_minute, std::chrono::duration<double>(*wait).count()));
+}
+
+// Replaces what is known of the job, if its tenant's memory suffices.
+Status RequirementsBook::Take(Job& job, Statements statements) {
+  const auto bytes =
+      kMemoryOfTextByte * static_cast<int64_t>(RequirementsText(statements.All()).size());
+  const bool is_new = !entries_.contains(&job);
+  Entry& entry = entries_[&job];
+  if (bytes > entry.memory.amount()) {
+    Result<Holding> paid = job.tenant->account->Take(Resource::kMemory, bytes);
+    if (!paid.ok()) {
+      if (is_new) entries_.erase(&job);
+      return paid.status();
+    }
+    entry.memory = std::move(*paid);
+  }
+  entry.statements = std::move(statements);
+  Renew(job, entry);
+  return Status::Ok();
+}
+
+// ---------------------------------------------------------------------------------------------
+// What follows
+
+// Grants anew, and has what is new take effect.
+void RequirementsBook::Renew(Job& job, Entry& entry) {
+  entry.grant = WouldGrant(job.tenant->identity, entry.statements.All());
+  if (entry.grant.granted == job.terms->granted()) return;
+  ++entry.changes;
+  job.terms = std::make_shared<const JobTerms>(entry.grant.granted);
+  const LogFor log_for(job.tenant->identity);
+  Log(LogLevel::kInfo, kLogInit,
+      "job '{}' has other requirements: change {}, {} of them not as asked", job.label(),
+      entry.changes, entry.grant.shortfalls.size());
+  TellCommunicators(job);
+}
+
+void RequirementsBook::TellCommunicators(const Job& job) {
+  const bool is_posted = !to_tell_.empty();
+  const std::vector<uint64_t> ids = services_.by_job->IdsOf(job);
+  to_tell_.insert(to_tell_.end(), ids.begin(), ids.end());
+  if (!is_posted && !to_tell_.empty()) {
+    services_.loop->Post(lifetime_.Guard([this] { TellSome(); }));
+  }
+}
+
+void RequirementsBook::TellSome() {
+  for (size_t told = 0; told < kToldAtOnce && !to_tell_.empty(); ++told) {
+    Communicator* const communicator = services_.communicators->FindById(to_tell_.front());
+    to_tell_.pop_front();
+    if (communicator == nullptr) continue;
+    GuardedAndLogged("other terms", [communicator] { communicator->OnTermsChanged(); });
+  }
+  if (!to_tell_.empty()) services_.loop->Post(lifetime_.Guard([this] { TellSome(); }));
+}
+
+void RequirementsBook::SetPolicy(PolicyConfig policy) {
+  policy_ = std::move(policy);
+  for (const auto& [key, job] : services_.jobs->all()) {
+    if (!services_.by_job->Has(job.get())) continue;
+    const auto known = entries_.find(job.get());
+    // A job about which nothing was said has the defaults, and the bounds.
+    if (known == entries_.end() &&
+        WouldGrant(job->tenant->identity, {}).granted == Requirements{}) {
+      continue;
+    }
+    Renew(*job, entries_[job.get()]);
+  }
+}
+
+double RequirementsBook::ShortestLateAfter(double usual) const {
+  for (const auto& [job, entry] : entries_) {
+    const double asked = job->terms->faults().late_after_seconds;
+    if (asked > 0) usual = std::min(usual, asked);
+  }
+  return usual;
+}
+
+void RequirementsBook::OnFormed(const Communicator& communicator, int /*hosts*/) {
+  Job& job = *communicator.job();
+  const auto known = entries_.find(&job);
+  if (known == entries_.end()) {
+    if (WouldGrant(job.tenant->identity, {}).granted == Requirements{}) return;
+    // Something holds by default.
+    Renew(job, entries_[&job]);
+    return;
+  }
+  if (communicator.host_group() == nullptr || known->second.statements.empty()) return;
+  // The other daemons hear of the communicator in the same call of the engine.
+  services_.loop->Post(lifetime_.Guard([this, id = communicator.id()] {
+    const Communicator* const formed = services_.communicators->FindById(id);
+    if (formed == nullptr) return;
+    const auto of_job = entries_.find(formed->job());
+    if (of_job == entries_.end()) return;
+    if (!SendBy(*formed, MessageOf(of_job->second.statements), {})) SendLater(*formed->job());
+  }));
+}
+
+void RequirementsBook::OnEnded(const Communicator& communicator) {
+  Job* const job = communicator.job();
+  if (services_.by_job->Has(job)) return;
+  owed_.erase(job);
+  if (entries_.erase(job) > 0) job->terms = std::make_shared<const JobTerms>();
+}
+
+// ---------------------------------------------------------------------------------------------
+// Other hosts
+
+RequirementsMessage RequirementsBook::MessageOf(const Statements& statements) {
+  RequirementsMessage message{.about = 0,
+                              .forgotten_number = statements.forgotten().number,
+                              .forgotten_unique = statements.forgotten().unique};
+  for (const auto& [stamp, statement] : statements.ByStamp()) {
+    message.statements.push_back({stamp.number, stamp.unique, RequirementsText(statement)});
+  }
+  return message;
+}
+
+void RequirementsBook::Spread(Job& job, const CameBy& came_by) {
+  if (services_.cluster == nullptr) return;
+  const Entry* const entry = Find(job);
+  if (entry == nullptr) return;
+  const RequirementsMessage message = MessageOf(entry->statements);
+  bool all_sent = true;
+  std::set<std::string> covered;
+  if (came_by.communicator != nullptr) {
+    covered = JobCommunicators::HostsOf(*came_by.communicator);
+    // Only its home reaches all hosts of the communicator by which the statements came.
+    if (came_by.communicator->host_group()->is_home()) {
+      all_sent = SendBy(*came_by.communicator, message, came_by);
+    }
+  }
+  services_.by_job->VisitWays(job, std::move(covered), [&](const Communicator& communicator) {
+    all_sent &= SendBy(communicator, message, came_by);
+  });
+  if (!all_sent) SendLater(job);
+}
+
+// Returns whether all daemons have taken the message that have to.
+bool RequirementsBook::SendBy(const Communicator& communicator, const RequirementsMessage& message,
+                              const CameBy& came_by) {
+  const Roster& roster = communicator.host_group()->roster();
+  RequirementsMessage sent = message;
+  sent.about = roster.key;
+  const auto send = [&](transport::PeerId peer) {
+    if (came_by.communicator != nullptr && peer == came_by.peer) return true;
+    return services_.cluster->SendFor(communicator.tenant().identity, peer, sent).ok();
+  };
+  if (!communicator.host_group()->is_home()) return send(roster.home);
+  bool all = true;
+  for (const std::optional<transport::PeerId>& peer : roster.peers) {
+    if (peer.has_value() && *peer != kThisDaemon) all &= send(*peer);
+  }
+  return all;
+}
+
+// Sends again what a daemon did not take, since too much of the tenant's waited for it.
+void RequirementsBook::SendLater(Job& job) {
+  owed_.insert(&job);
+  const Status started = retry_.Start(kSendAgainAfter, [this] { SendWhatIsOwed(); });
+  if (!started.ok()) Log(LogLevel::kWarning, kLogInit, "requirements: {}", started.message());
+}
+
+void RequirementsBook::SendWhatIsOwed() {
+  for (Job* const job : std::exchange(owed_, {})) Spread(*job, {});
+  if (owed_.empty()) retry_.Stop();
+}
+
+void RequirementsBook::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  if (const auto* const statements = message.As<RequirementsMessage>()) {
+    OnStatements(peer, *statements);
+  }
+}
+
+// Documents are read apart from the engine's thread. Those of one tenant keep their order.
+void RequirementsBook::OnStatements(transport::PeerId peer, const RequirementsMessage& message) {
+  const Communicator* const communicator = services_.communicators->FindByKey(message.about);
+  if (communicator == nullptr || communicator->host_group() == nullptr) return;
+  const auto take = lifetime_.Guard([this, peer](const Parsed& parsed) { OnParsed(peer, parsed); });
+  services_.background->Post(
+      [message, take, loop = services_.loop] {
+        auto parsed = std::make_shared<Parsed>();
+        parsed->about = message.about;
+        parsed->statements.Forget({message.forgotten_number, message.forgotten_unique});
+        for (const StatedRequirements& one : message.statements) {
+          // A newer daemon may know keys that this one does not: the statement is left out then.
+          const Result<Requirements> read = ParseRequirements(one.document, "another daemon");
+          if (read.ok()) parsed->statements.Take(*read, {one.number, one.unique});
+        }
+        loop->Post([take, parsed] { take(*parsed); });
+      },
+      communicator->tenant().identity.number);
+}
+
+void RequirementsBook::OnParsed(transport::PeerId peer, const Parsed& parsed) {
+  const Communicator* const communicator = services_.communicators->FindByKey(parsed.about);
+  if (communicator == nullptr || communicator->host_group() == nullptr) return;
+  const HostGroup& group = *communicator->host_group();
+  const bool may_say =
+      group.is_home() ? group.roster().HostOf(peer) >= 0 : group.roster().home == peer;
+  if (!may_say) return;
+  Job& job = *communicator->job();
+  const auto known = entries_.find(&job);
+  Statements statements = known == entries_.end() ? Statements() : known->second.statements;
+  bool is_new = statements.Forget(parsed.statements.forgotten());
+  for (const auto& [stamp, statement] : parsed.statements.ByStamp()) {
+    is_new |= statements.Take(statement, stamp);
+  }
+  if (!is_new) return;
+  const Status taken = Take(job, std::move(statements));
+  if (!taken.ok()) {
+    const LogFor log_for(job.tenant->identity);
+    Log(LogLevel::kWarning, kLogInit, "requirements of job '{}' are not taken here: {}",
+        job.label(), taken.message());
+    return;
+  }
+  Spread(job, {communicator, peer});
+}
+
+}  // namespace harmonaize::daemon

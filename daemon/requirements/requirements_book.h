@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "daemon/cluster/messages/message.h"
+#include "daemon/communicator/communicator_observer.h"
+#include "daemon/config/policy.h"
+#include "daemon/quota/holdings.h"
+#include "daemon/quota/rate_table.h"
+#include "daemon/requirements/grant.h"
+#include "daemon/requirements/job_progress.h"
+#include "daemon/requirements/statements.h"
+#include "daemon/runtime/lifetime.h"
+#include "daemon/runtime/loop_timer.h"
+#include "src/transport/message.h"
+
+namespace harmonaize::daemon {
+
+class Background;
+class Cluster;
+class CommunicatorRegistry;
+class EventLoop;
+class JobCommunicators;
+class JobTable;
+struct Job;
+
+/// What tenants have said of their jobs on this host, and what was granted. A statement is made at
+/// any host of a job, and goes to all of them as an event does: to the homes of the job's
+/// communicators, which pass it on. Each daemon grants by its own provider's policy. What was said
+/// is forgotten when the job's last communicator on the host has ended. Thread: engine.
+class RequirementsBook final : public CommunicatorObserver {
+ public:
+  /// All of these outlive this object.
+  struct Services {
+    EventLoop* loop = nullptr;
+    Background* background = nullptr;
+    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+    const CommunicatorRegistry* communicators = nullptr;
+    const JobCommunicators* by_job = nullptr;
+    JobTable* jobs = nullptr;
+    HostMeans host = {};
+  };
+
+  RequirementsBook(Services services, PolicyConfig policy);
+
+  /// What is known of one job's requirements.
+  struct Entry {
+    Statements statements;
+    Grant grant;           ///< By the policy of now, with its defaults.
+    uint64_t changes = 0;  ///< How often the grant has changed here.
+    JobProgress progress;
+    Holding memory;
+  };
+
+  /// Takes in what a tenant says of its job. What changes nothing costs nothing. Errors:
+  /// kInvalidUsage if the job has no communicator here, or the tenant's memory does not suffice;
+  /// kInProgress if the job's requirements change too often.
+  Status State(Job& job, const Requirements& statement);
+  /// Takes in how far the job has come, as one of its ranks here tells. Errors: kInvalidUsage if
+  /// the job has no communicator here.
+  Status Report(Job& job, const ProgressReport& report);
+  /// Takes back all that was said. Errors: as State.
+  Status Forget(Job& job);
+  /// Returns what is known of a job; nullptr if nothing was said and nothing is granted by default.
+  const Entry* Find(const Job& job) const;
+  /// Returns what would be granted to a job of this tenant that says so.
+  Grant WouldGrant(const TenantIdentity& tenant, const Requirements& statement) const;
+
+  /// Grants by another policy from now on, whose tenants were found (FindPolicyTenants).
+  void SetPolicy(PolicyConfig policy);
+  const PolicyConfig& policy() const { return policy_; }
+
+  /// Returns the shortest time, in seconds, after which a job wants to be told of late ranks;
+  /// `usual` if none wants to sooner.
+  double ShortestLateAfter(double usual) const;
+
+  /// Takes in a message of another daemon, if it is a statement.
+  void OnMessage(transport::PeerId peer, const ClusterMessage& message);
+
+  void OnFormed(const Communicator& communicator, int hosts) override;
+  void OnEnded(const Communicator& communicator) override;
+
+ private:
+  /// The way by which statements have come: the communicator, and the daemon that sent them.
+  struct CameBy {
+    const Communicator* communicator = nullptr;  ///< nullptr: they were made here.
+    transport::PeerId peer = 0;
+  };
+  struct Parsed;
+
+  Status CheckHere(const Job& job) const;
+  Status CheckPace(const Job& job);
+  Status Take(Job& job, Statements statements);
+  void Renew(Job& job, Entry& entry);
+  void TellCommunicators(const Job& job);
+  void TellSome();
+
+  void Spread(Job& job, const CameBy& came_by);
+  bool SendBy(const Communicator& communicator, const RequirementsMessage& message,
+              const CameBy& came_by);
+  void SendLater(Job& job);
+  void SendWhatIsOwed();
+  static RequirementsMessage MessageOf(const Statements& statements);
+  void OnStatements(transport::PeerId peer, const RequirementsMessage& message);
+  void OnParsed(transport::PeerId peer, const Parsed& parsed);
+
+  const Services services_;
+  PolicyConfig policy_;
+  RateTable changes_;  ///< By tenant and job, and by tenant; in minutes' worth of changes.
+  std::map<Job*, Entry, std::less<>> entries_;
+  std::deque<uint64_t> to_tell_;  ///< Communicator::id of those whose job has other terms.
+  std::set<Job*> owed_;           ///< Jobs whose statements another daemon did not take.
+  LoopTimer retry_;
+  Lifetime lifetime_;
+};
+
+}  // namespace harmonaize::daemon

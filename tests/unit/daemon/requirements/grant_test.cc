@@ -1,0 +1,125 @@
+#include "daemon/requirements/grant.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "src/base/toml_reader.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+Requirements Asked(const std::string& text) {
+  const Result<Requirements> read = ParseRequirements(text, "job.toml");
+  EXPECT_TRUE(read.ok()) << read.status().message();
+  return read.ok() ? *read : Requirements{};
+}
+
+constexpr char kEverything[] = R"(
+[collectives]
+objective = "latency"
+priority = 3
+bandwidth_floor = "2 GB/s"
+processors = 8
+compression = {allow = ["bf16"], error_bound = 0.01}
+[faults]
+late_after = "1 ms"
+[[collectives.override]]
+communicator = "tp*"
+priority = 2
+bandwidth_floor = "1 GB/s"
+)";
+
+std::string KeysOf(const Grant& grant) {
+  std::string keys;
+  for (const Shortfall& one : grant.shortfalls) keys += one.key + "=" + one.granted + ";";
+  return keys;
+}
+
+TEST(GrantOf, ByDefaultGivesNothingThatOthersWouldLack) {
+  const Grant grant = GrantOf(Asked(kEverything), TenantPolicy{}, HostMeans{.workers = 4});
+  EXPECT_EQ(KeysOf(grant),
+            "collectives.priority=0;collectives.bandwidth_floor=;collectives.processors=4;"
+            "collectives.objective=\"latency\";faults.late_after=\"100 ms\";"
+            "collectives.override[0].priority=0;collectives.override[0].bandwidth_floor=;");
+  EXPECT_FALSE(grant.granted.values.contains("collectives.bandwidth_floor"));
+  EXPECT_TRUE(grant.granted.values.contains("collectives.compression.allow"));
+  for (const Shortfall& one : grant.shortfalls) EXPECT_FALSE(one.why.empty()) << one.key;
+}
+
+TEST(GrantOf, WhatThePolicyAllowsIsGrantedAsAsked) {
+  const TenantPolicy generous{.most_priority = 3,
+                              .most_bandwidth_floor = 2e9,
+                              .spinning = true,
+                              .least_late_after_seconds = 1e-3};
+  const Requirements asked = Asked(kEverything);
+  const Grant grant = GrantOf(asked, generous, HostMeans{.workers = 8});
+  EXPECT_EQ(KeysOf(grant), "");
+  EXPECT_EQ(grant.granted, asked);
+}
+
+TEST(GrantOf, AFloorThatTheHostCannotKeepIsRefusedWithItsReason) {
+  const TenantPolicy generous{.most_bandwidth_floor = 2e9};
+  double tried = 0;
+  const HostMeans host{.workers = 1, .check_floor = [&tried](double rate) {
+                         tried = rate;
+                         return InvalidUsage("the link carries too little");
+                       }};
+  const Grant grant = GrantOf(Asked("collectives.bandwidth_floor = '5 GB/s'"), generous, host);
+  EXPECT_EQ(tried, 2e9) << "no more than the policy allows";
+  ASSERT_EQ(grant.shortfalls.size(), 1u);
+  EXPECT_EQ(grant.shortfalls[0].asked, "\"5 GB/s\"");
+  EXPECT_EQ(grant.shortfalls[0].granted, "");
+  EXPECT_EQ(grant.shortfalls[0].why, "the link carries too little");
+}
+
+TEST(GrantOf, ACapHoldsForJobsThatSayNothing) {
+  const TenantPolicy capped{.most_bandwidth_cap = 1e9};
+  EXPECT_EQ(RequirementsText(GrantOf({}, capped, {}).granted),
+            "[collectives]\nbandwidth_cap = \"1 GB/s\"\n");
+  const Grant less = GrantOf(Asked("collectives.bandwidth_cap = '500 MB/s'"), capped, {});
+  EXPECT_EQ(KeysOf(less), "");
+  const Grant more = GrantOf(Asked("collectives.bandwidth_cap = '2 GB/s'"), capped, {});
+  EXPECT_EQ(KeysOf(more), "collectives.bandwidth_cap=\"1 GB/s\";");
+}
+
+TEST(GrantOf, CompressionMayBeForbidden) {
+  const TenantPolicy exact{.compression = false};
+  const Grant grant =
+      GrantOf(Asked("collectives.compression = {allow = 'bf16', error_bound = 0.1}"), exact, {});
+  EXPECT_EQ(KeysOf(grant), "collectives.compression.allow=;");
+}
+
+TEST(Policy, ATenantsTableLeavesTheRestAsForAll) {
+  Result<TomlReader> reader = TomlReader::FromString(R"(
+[policy]
+most_priority = 1
+most_bandwidth_floor = "1 GB/s"
+defaults.collectives.objective = "energy"
+[[policy.tenant]]
+tenant = "alice"
+most_priority = 3
+defaults.faults.late_after = "3 s"
+)",
+                                                     "provider.toml");
+  ASSERT_TRUE(reader.ok());
+  PolicyConfig policy;
+  ReadPolicy(*reader, &policy);
+  ASSERT_TRUE(reader->Finish().ok());
+  policy.tenants[0].number = 7;
+  EXPECT_EQ(policy.For(7).most_priority, 3);
+  EXPECT_EQ(policy.For(7).most_bandwidth_floor, 1e9);
+  EXPECT_EQ(policy.For(7).defaults.values.size(), 2u);
+  EXPECT_EQ(policy.For(8).most_priority, 1);
+  EXPECT_EQ(policy.For(8).defaults.values.size(), 1u);
+  // What is printed is read as the same.
+  Result<TomlReader> again = TomlReader::FromString(PolicyTemplate(policy), "printed");
+  ASSERT_TRUE(again.ok()) << PolicyTemplate(policy);
+  PolicyConfig printed;
+  ReadPolicy(*again, &printed);
+  EXPECT_TRUE(again->Finish().ok()) << PolicyTemplate(policy);
+  EXPECT_EQ(PolicyTemplate(printed), PolicyTemplate(policy));
+}
+
+}  // namespace
+}  // namespace harmonaize::daemon
