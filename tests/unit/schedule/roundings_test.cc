@@ -11,7 +11,8 @@ namespace {
 
 /// Returns the roundings of an all-reduce of `hosts` hosts with one rank each.
 int RoundingsOf(const char* algorithm, int hosts, Collective collective = Collective::kAllReduce) {
-  Problem problem{.collective = collective};
+  Problem problem;
+  problem.collective = collective;
   for (int host = 0; host < hosts; ++host) problem.host_of_rank.push_back(host);
   if (HasRoot(collective)) problem.root = 0;
   const OutlineResult outline = FindAlgorithm(algorithm)->make(problem, {});
