@@ -108,8 +108,9 @@ struct PlansConfig {
   std::string file;                 ///< The plan file for "fixed"; see plan_file.h.
   /// Whether only plans that reduce in the order of the ranks are used.
   bool reproducible = false;
-  /// Formats that sums of floats may have between hosts, for all tenants: WireFormatNames.
-  std::vector<std::string> compression = {};
+  /// The most lossy format that sums of floats may have between hosts, for all tenants: "none",
+  /// "bf16" or "fp8".
+  std::string compression = "none";
   /// Largest error of a result that this may bring, as WireErrorBound states it.
   double compression_error_bound = 0;
   /// Whether plans of running jobs follow what links carry, where there is a fabric file.

@@ -31,13 +31,10 @@ int SizeClassOf(uint64_t bytes) {
 namespace {
 
 WireTerms WireTermsOf(const PlansConfig& config) {
-  WireTerms terms{.error_bound = config.compression_error_bound};
-  for (const std::string& name : config.compression) {
-    const WireFormat format = FindWireFormat(name).value_or(WireFormat::kSame);
-    if (format == WireFormat::kBf16) terms.bf16 = true;
-    if (format == WireFormat::kFp8) terms.fp8 = true;
-  }
-  return terms;
+  const WireFormat most = FindWireFormat(config.compression).value_or(WireFormat::kSame);
+  return {.bf16 = most != WireFormat::kSame,
+          .fp8 = most == WireFormat::kFp8,
+          .error_bound = config.compression_error_bound};
 }
 
 }  // namespace
