@@ -8,8 +8,8 @@
 namespace harmonaize {
 namespace {
 
-// Most messages of a schedule that is written out only to count roundings: a ring of 128 hosts has
-// half as many, and takes a fifth of a second.
+// Most messages of a schedule that is written out only to count roundings. A ring of 180 hosts has
+// as many, and takes 60 ms and some 30 MB.
 constexpr uint64_t kMostMessagesWritten = 65536;
 
 }  // namespace
