@@ -3,6 +3,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -40,6 +41,7 @@ Examples:
   harmonaize plan --fabric two-racks.toml
   harmonaize plan --fabric two-racks.toml --hosts host0,host2,host1,host3 --size 64M --policy static-ring
   harmonaize plan --fabric two-racks.toml --link-rate leaf0-spine1=100Mbit --size 64M
+  harmonaize plan --fabric two-racks.toml --size 64M --compression bf16 --error-bound 0.02
   harmonaize plan --fabric two-racks.toml --collective AllGather --size 1M --show-steps
   harmonaize plan --fabric big.toml --ranks-per-host 8 --json | jq '.sizes[].plans[0].algorithm')";
 
@@ -52,6 +54,7 @@ struct PlanOptions {
   bool json = false;
   bool all = false;
   bool show_steps = false;
+  std::vector<std::string> compression = {};
 };
 
 Result<std::string> StepsOf(const PlanSetup& setup, const PlannedSize& size) {
@@ -62,8 +65,17 @@ Result<std::string> StepsOf(const PlanSetup& setup, const PlannedSize& size) {
   return fmt::format("\n{}: {}", HumanBytes(size.bytes), Describe(outline->Write()));
 }
 
+PlanRequest RequestOf(const PlanOptions& options) {
+  PlanRequest request = options.request;
+  for (const std::string& name : options.compression) {
+    if (name == WireFormatName(WireFormat::kBf16)) request.wire.bf16 = true;
+    if (name == WireFormatName(WireFormat::kFp8)) request.wire.fp8 = true;
+  }
+  return request;
+}
+
 Result<std::string> Plan(const PlanOptions& options) {
-  HZ_ASSIGN_OR_RETURN(const PlanSetup setup, SetUpPlan(options.request));
+  HZ_ASSIGN_OR_RETURN(const PlanSetup setup, SetUpPlan(RequestOf(options)));
   PlanReport report{.model = setup.model.get(),
                     .planner = setup.planner.get(),
                     .options = setup.options,
@@ -89,6 +101,14 @@ void AddPlanCommand(CLI::App& app, CommandLine& command_line) {
   auto options = std::make_shared<PlanOptions>();
   plan->footer(kPlanFooter);
   AddPlanOptions(*plan, &options->request);
+  plan->add_option("--compression", options->compression,
+                   "Formats that sums of floats may have between hosts: bf16, fp8")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"bf16", "fp8"}));
+  plan->add_option("--error-bound", options->request.wire.error_bound,
+                   "Largest error that a format may bring, by the sum of magnitudes")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
   plan->add_flag("--all", options->all, "Show all candidates");
   CLI::Option* json = plan->add_flag("--json", options->json, "Print everything as JSON");
   plan->add_flag("--show-steps", options->show_steps, "Print the steps of each choice")

@@ -115,6 +115,7 @@ OrderedJson PlanToJson(const PlanReport& report, const RankedPlan& plan) {
           {"pieces", plan.pieces},
           {"slice_bytes", plan.slice.bytes},
           {"slices_at_once", plan.slice.at_once},
+          {"wire", WireFormatName(plan.wire)},
           {"paths", PathUseName(spec.paths)},
           {"seconds", why.seconds},
           {"latency_seconds", why.latency},
@@ -137,7 +138,9 @@ std::string DescribePlan(const Planner& planner, const RankedPlan& plan) {
   if (spec.algorithm->name == "one-host") return text;
   text += ", slices of " + HumanBytes(plan.slice.bytes) + ", ";
   text += candidate.lanes.empty() ? PathUseName(spec.paths) : "chosen";
-  return text + " paths";
+  text += " paths";
+  if (plan.wire != WireFormat::kSame) text += fmt::format(", {}", WireFormatName(plan.wire));
+  return text;
 }
 
 std::string PlanTable(const PlanReport& report) {

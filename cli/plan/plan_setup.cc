@@ -34,7 +34,7 @@ Result<Problem> MakeProblem(const FabricModel& model, const PlanRequest& request
 }
 
 Result<PlannerOptions> MakeOptions(const FabricModel& model, const PlanRequest& request) {
-  PlannerOptions options{.reproducible = request.reproducible};
+  PlannerOptions options{.reproducible = request.reproducible, .wire = request.wire};
   options.policy = FindPlanPolicy(request.policy).value_or(PlanPolicy::kAdaptive);
   options.costs = request.costs.ToNetworkCosts();
   if ((options.policy == PlanPolicy::kFixed) != !request.plan_file.empty()) {

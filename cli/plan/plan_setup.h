@@ -27,6 +27,7 @@ struct PlanRequest {
   std::string policy = "adaptive";
   std::string plan_file = {};
   bool reproducible = false;
+  WireTerms wire = {};
   StatedCosts costs = {};
 };
 

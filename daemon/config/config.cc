@@ -155,6 +155,8 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Choice("plans.policy", {"adaptive", "static-ring", "fixed"}, &config->plans.policy);
   reader.String("plans.file", &config->plans.file);
   reader.Boolean("plans.reproducible", &config->plans.reproducible);
+  reader.Choice("plans.compression", {"none", "bf16", "fp8"}, &config->plans.compression);
+  reader.Number("plans.compression_error_bound", 0, 1, &config->plans.compression_error_bound);
   reader.Boolean("plans.live", &config->plans.live);
   reader.Number("plans.least_gain", 1.01, 100, &config->plans.least_gain);
   reader.Integer("plans.switch_every_ms", 0, 3'600'000, &config->plans.switch_every_ms);
@@ -265,6 +267,8 @@ dead_after_seconds = {}         # silence after which a daemon is taken for dead
 policy = "{}"             # adaptive, static-ring (the given order, as NCCL does), fixed
 file = {}                     # the plan, for fixed (docs/planning.md)
 reproducible = {}               # only plans that reduce in the order of the ranks
+compression = "{}"            # of sums between hosts, at most: none, bf16, fp8
+compression_error_bound = {}    # of their results, by the sum of magnitudes (docs/planning.md)
 live = {}                       # follow what links carry while jobs run (docs/control-loop.md)
 least_gain = {}                 # for plans that are predicted to be so many times as fast
 switch_every_ms = {}            # for tests: change to another plan so often; 0: never
@@ -332,12 +336,12 @@ names = [{}]                      # by which callers reach it, beside localhost 
       TomlText(config.cluster.host), TomlText(config.cluster.controller),
       TomlText(config.cluster.congestion_control), config.cluster.dead_after_seconds,
       config.plans.policy, TomlText(config.plans.file), config.plans.reproducible,
-      config.plans.live, config.plans.least_gain, config.plans.switch_every_ms,
-      config.costs.message_us, config.costs.handling_us, config.costs.wire_gbps,
-      config.costs.memory_gbps, config.costs.shared_processors, config.costs.bucket_ms,
-      config.late_after_seconds, config.formation_timeout_seconds, config.quota.connections,
-      config.quota.sessions, config.quota.communicators, config.quota.ranks,
-      config.quota.unique_ids, config.quota.regions,
+      config.plans.compression, config.plans.compression_error_bound, config.plans.live,
+      config.plans.least_gain, config.plans.switch_every_ms, config.costs.message_us,
+      config.costs.handling_us, config.costs.wire_gbps, config.costs.memory_gbps,
+      config.costs.shared_processors, config.costs.bucket_ms, config.late_after_seconds,
+      config.formation_timeout_seconds, config.quota.connections, config.quota.sessions,
+      config.quota.communicators, config.quota.ranks, config.quota.unique_ids, config.quota.regions,
       Portable(config.quota.region_bytes, MemoryHere()), MemoryHere(), config.quota.memory_bytes,
       config.quota.outstanding_operations, config.log.level, config.log.tenant_burst,
       config.log.tenant_lines_per_second, config.events.keep_bytes, config.events.keep_seconds,

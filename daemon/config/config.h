@@ -109,6 +109,11 @@ struct PlansConfig {
   std::string file;                 ///< The plan file for "fixed"; see plan_file.h.
   /// Whether only plans that reduce in the order of the ranks are used.
   bool reproducible = false;
+  /// The most lossy format that sums of floats may have between hosts, for all tenants: "none",
+  /// "bf16" or "fp8".
+  std::string compression = "none";
+  /// Largest error of a result that this may bring, as WireErrorBound states it.
+  double compression_error_bound = 0;
   /// Whether plans of running jobs follow what links carry, where there is a fabric file.
   bool live = true;
   /// A plan in use gives way to another one that is predicted to be this many times as fast.

@@ -20,9 +20,9 @@ constexpr int kSlicesWhenShared = 4;
 /// hosts got through half as much.
 constexpr uint64_t kSharedSliceBytes = uint64_t{512} << 10;
 
-int SlicesWhenShared(const SliceCut& slice) {
-  const auto fit = static_cast<int>(kSharedSliceBytes / std::max<uint64_t>(slice.bytes, 1));
-  return std::clamp(fit, slice.at_once, slice.at_once * kSlicesWhenShared);
+int SlicesWhenShared(uint64_t slice_bytes, int at_once) {
+  const auto fit = static_cast<int>(kSharedSliceBytes / slice_bytes);
+  return std::clamp(fit, at_once, at_once * kSlicesWhenShared);
 }
 
 MatchedOperation* OperationOf(const FedExecution& execution) {
@@ -39,13 +39,16 @@ Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding bind
   binding.operation = operation->network.number;
   binding.tenant = operation->communicator->tenant().identity.across_hosts;
   binding.weight = static_cast<float>(operation->communicator->tenant().weight);
-  const SliceCut& slice = operation->network.plan->slice();
-  binding.slice_elements = std::max<uint64_t>(1, slice.bytes / DataTypeSize(binding.type));
+  const HostPlan& plan = *operation->network.plan;
+  binding.wire = WireFormatFor(plan.wire(), binding.type, binding.op);
+  const uint64_t slice_bytes = plan.SliceBytes(binding.wire);
+  binding.slice_elements = std::max<uint64_t>(1, slice_bytes / DataTypeSize(binding.type));
   operation->network.execution = operation->network.plan->Take();
   operation->started_ns = MonotonicNanoseconds();
   operation->network.job = operation->communicator->gang();
   const bool shared = activity_.Start(operation->network.job, operation->started_ns);
-  binding.slices_at_once = shared ? SlicesWhenShared(slice) : slice.at_once;
+  const int at_once = plan.slice().at_once;
+  binding.slices_at_once = shared ? SlicesWhenShared(slice_bytes, at_once) : at_once;
   // As many slices are filled or drained meanwhile.
   binding.slots = 2 * static_cast<uint32_t>(binding.slices_at_once);
   executions_->Expect(operation->network.execution, this, operation);

@@ -28,6 +28,17 @@ int SizeClassOf(uint64_t bytes) {
   return static_cast<int>(nearest);
 }
 
+namespace {
+
+WireTerms WireTermsOf(const PlansConfig& config) {
+  const WireFormat most = FindWireFormat(config.compression).value_or(WireFormat::kSame);
+  return {.bf16 = most != WireFormat::kSame,
+          .fp8 = most == WireFormat::kFp8,
+          .error_bound = config.compression_error_bound};
+}
+
+}  // namespace
+
 struct HomePlanner::Shared {
   PlansConfig config;
   NetworkCosts costs;
@@ -63,7 +74,8 @@ struct HomePlanner::Shared {
 
 Result<Planner> HomePlanner::Shared::MakePlanner(const FabricModel& model,
                                                  const Problem& problem) const {
-  PlannerOptions options{.reproducible = config.reproducible, .costs = costs};
+  PlannerOptions options{
+      .reproducible = config.reproducible, .costs = costs, .wire = WireTermsOf(config)};
   options.policy = FindPlanPolicy(config.policy).value_or(PlanPolicy::kAdaptive);
   Status why;
   if (options.policy == PlanPolicy::kFixed) {
@@ -143,15 +155,17 @@ Status HomePlanner::Shared::Choose(const PlanKey& key, size_t turn, CollectivePl
   plan.pieces = chosen.pieces;
   plan.slice_bytes = chosen.slice.bytes;
   plan.slices_at_once = chosen.slice.at_once;
+  plan.wire = chosen.wire;
   plan.paths = spec.paths;
   plan.rates = made->rates;
   plan.predicted_seconds = chosen.prediction.seconds;
   plan.bound_seconds = planned.bound_seconds;
   Log(LogLevel::kInfo, kLogTuning,
-      "{} of {} bytes on {} hosts: {} {} {} in {} pieces, slices of {} bytes, {:.1f} us",
+      "{} of {} bytes on {} hosts: {} {} {} in {} pieces, slices of {} bytes, {} on the wire, "
+      "{:.1f} us",
       CollectiveName(key.collective), planned.bytes, HostPlacement(host_of_rank).hosts(),
       plan.algorithm, plan.order_name, PathUseName(spec.paths), plan.pieces, plan.slice_bytes,
-      plan.predicted_seconds * 1e6);
+      WireFormatName(plan.wire), plan.predicted_seconds * 1e6);
   return Status::Ok();
 }
 
@@ -177,8 +191,10 @@ Result<double> HomePlanner::Shared::PredictNow(const CollectivePlan& plan,
   HZ_ASSIGN_OR_RETURN(const Planner planner,
                       Planner::Make(*before, problem,
                                     {.policy = PlanPolicy::kFixed, .fixed = spec, .costs = costs}));
-  const RankedPlan ranked{
-      .pieces = plan.pieces, .slice = {plan.slice_bytes, plan.slices_at_once}, .prediction = {}};
+  const RankedPlan ranked{.pieces = plan.pieces,
+                          .slice = {plan.slice_bytes, plan.slices_at_once},
+                          .wire = plan.wire,
+                          .prediction = {}};
   const uint64_t bytes = SizeClasses()[static_cast<size_t>(plan.key.size_class)];
   HZ_ASSIGN_OR_RETURN(const Prediction prediction, planner.PredictOn(*after, ranked, bytes));
   return prediction.seconds;

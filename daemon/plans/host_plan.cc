@@ -63,7 +63,14 @@ Result<HostPart> MakeHostPart(RatedModels* models, const Problem& problem, int h
                       planner->OutlineOf(planner->PlanFor(bytes).plans.front()));
   const int position = outline->placement().PositionOfHost(host);
   HostPart part;
-  part.program = std::make_unique<NetworkProgram>(outline->Program(position), outline->pieces());
+  const bool encodes = plan.wire != WireFormat::kSame;
+  part.program = std::make_unique<NetworkProgram>(
+      outline->Program(position), outline->pieces(),
+      encodes ? NetworkProgram::Messages::kPlainOrEncoded : NetworkProgram::Messages::kPlain);
+  if (encodes && part.program->encoded() == nullptr) {
+    return InternalError("the algorithm '{}' sends inputs, which no format may change",
+                         plan.algorithm);
+  }
   part.peers = PeersOf(*part.program);
   part.one_connection = spec.paths == PathUse::kEcmp;
   // The planner borrows its model.
@@ -73,7 +80,14 @@ Result<HostPart> MakeHostPart(RatedModels* models, const Problem& problem, int h
   part.rails = part.deal(*rated);
   part.dealt_for = now;
   part.slice = {plan.slice_bytes, plan.slices_at_once};
+  part.wire = plan.wire;
   return part;
+}
+
+uint64_t HostPart::SliceBytes(WireFormat format) const {
+  // A slice that was chosen for `wire` is longer, by what its messages are shorter.
+  const double share = WireShareOf(wire) / WireShareOf(format);
+  return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(slice.bytes) * share));
 }
 
 Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool sends,

@@ -31,6 +31,11 @@ struct HostPart {
   std::unique_ptr<RailTable> rails;
   bool one_connection = false;  ///< Whether one connection of each rail is used: PathUse::kEcmp.
   SliceCut slice;
+  WireFormat wire = WireFormat::kSame;  ///< As in CollectivePlan.
+
+  /// Returns how many bytes of data go at a time in messages of a format: about as many bytes of
+  /// messages whichever it is.
+  uint64_t SliceBytes(WireFormat format) const;
 };
 
 /// Returns what a plan of the home's says to do. Returns kInvalidArgument for an algorithm that is
@@ -66,6 +71,8 @@ class HostPlan {
 
   const NetworkProgram& program() const { return *part_.program; }
   const SliceCut& slice() const { return part_.slice; }
+  WireFormat wire() const { return part_.wire; }
+  uint64_t SliceBytes(WireFormat format) const { return part_.SliceBytes(format); }
 
   /// Returns an execution that is not under way. It belongs to this plan, and is to be given back.
   NetworkExecution* Take();

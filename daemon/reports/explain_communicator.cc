@@ -77,6 +77,7 @@ json DescribeSpec(const Planner& planner, const RankedPlan& plan, const HostName
   const Candidate& candidate = planner.candidates()[plan.candidate];
   json description = {{"algorithm", candidate.spec.algorithm->name},
                       {"pieces", plan.pieces},
+                      {"wire", WireFormatName(plan.wire)},
                       {"predicted_seconds", plan.prediction.seconds}};
   if (!names.provider()) return description;
   AddWay(candidate.spec.order.name, candidate.spec.order.hosts, candidate.spec.groups, names,
@@ -119,6 +120,7 @@ json DescribeMessage(const CollectivePlan& plan, const HostNames& names) {
                       {"pieces", plan.pieces},
                       {"slice_bytes", plan.slice_bytes},
                       {"slices_at_once", plan.slices_at_once},
+                      {"wire", WireFormatName(plan.wire)},
                       {"predicted_seconds", plan.predicted_seconds},
                       {"bound_seconds", plan.bound_seconds}};
   if (!names.provider()) return description;

@@ -228,6 +228,12 @@ void AddMeasureOptions(CLI::App* app, RawOptions* raw, Options* options) {
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str()
       ->group("Checks and results");
+  app->add_option("--error_bound", options->error_bound,
+                  "error that a sum or an average of floats may have, by the largest sum of "
+                  "magnitudes of any element: for daemons that send sums in another format")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str()
+      ->group("Checks and results");
   app->add_option("-T,--timeout", options->timeout_s,
                   "seconds until a measurement that hangs is aborted; 0: never")
       ->check(CLI::Range(0, 1 << 20))

@@ -30,6 +30,7 @@ struct Options {
   int cycles = 1;  ///< 0: forever
   bool parallel_init = false;
   int checks = 1;
+  double error_bound = 0;
   std::vector<Operator> operators{Operator::kSum};
   std::vector<const TypeInfo*> types;
   int root = 0;  ///< -1: all

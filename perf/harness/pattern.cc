@@ -35,8 +35,8 @@ void StoreInteger(const TypeInfo& type, int64_t value, std::byte* out) {
 
 }  // namespace
 
-Pattern::Pattern(const TypeInfo& type, Operator op, int ranks, uint64_t seed)
-    : type_(type), op_(op), ranks_(ranks), seed_(Mix(seed)) {}
+Pattern::Pattern(const TypeInfo& type, Operator op, int ranks, uint64_t seed, double error_bound)
+    : type_(type), op_(op), ranks_(ranks), seed_(Mix(seed)), error_bound_(error_bound) {}
 
 uint64_t Pattern::Hash(uint64_t rank, size_t index) const {
   return Mix(seed_ ^ Mix(rank * kPeriod + index));
@@ -135,6 +135,7 @@ void Pattern::ReduceIntegers() {
 void Pattern::ReduceFloats() {
   if (op_ == Operator::kAvg) tolerance_.resize(kPeriod);
   const double unit_roundoff = type_.type == ncclFloat64 ? 0x1p-53 : 0x1p-24;
+  double largest = 0;
   for (size_t index = 0; index < kPeriod; ++index) {
     double result = FloatInput(0, index) * (op_ == Operator::kMulSum ? PreMultiplier(0) : 1);
     double magnitude = std::fabs(result);
@@ -149,6 +150,7 @@ void Pattern::ReduceFloats() {
         default: result += value;
       }
     }
+    largest = std::max(largest, magnitude);
     if (op_ == Operator::kAvg) {
       result /= ranks_;
       tolerance_[index] =
@@ -162,6 +164,15 @@ void Pattern::ReduceFloats() {
       tolerance_[index] += std::fabs(rounded - result);
     }
   }
+  AddErrorBound(largest);
+}
+
+void Pattern::AddErrorBound(double largest) {
+  const bool sums = op_ == Operator::kSum || op_ == Operator::kAvg;
+  if (error_bound_ <= 0 || !sums) return;
+  tolerance_.resize(kPeriod);
+  const double error = error_bound_ * largest / (op_ == Operator::kAvg ? ranks_ : 1);
+  for (double& tolerance : tolerance_) tolerance += error;
 }
 
 const std::vector<std::byte>& Pattern::Reduced() {

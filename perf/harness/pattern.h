@@ -41,7 +41,9 @@ class Pattern {
  public:
   static constexpr size_t kPeriod = 16381;
 
-  Pattern(const TypeInfo& type, Operator op, int ranks, uint64_t seed);
+  /// `error_bound`: further error that elements of a sum or an average of floats may have, relative
+  /// to the largest sum of magnitudes of any element.
+  Pattern(const TypeInfo& type, Operator op, int ranks, uint64_t seed, double error_bound = 0);
 
   /// Writes `count` elements of `rank`'s input, starting with element `first`.
   void Fill(int rank, size_t first, size_t count, void* out);
@@ -64,6 +66,8 @@ class Pattern {
   double FloatProductInput(int rank, size_t index) const;
   void ReduceIntegers();
   void ReduceFloats();
+  /// Adds the error that a format between hosts may bring. `largest` is of the sums of magnitudes.
+  void AddErrorBound(double largest);
   uint64_t Hash(uint64_t rank, size_t index) const;
   /// Returns whether `rank` contributes to element `index` when only `slots` ranks may.
   bool Contributes(int rank, size_t index, uint64_t slots) const;
@@ -72,9 +76,10 @@ class Pattern {
   Operator op_;
   int ranks_;
   uint64_t seed_;
+  double error_bound_;
   std::map<int, std::vector<std::byte>> inputs_;
   std::vector<std::byte> reduced_;
-  std::vector<double> tolerance_;  // kPeriod entries for a floating-point average, else empty
+  std::vector<double> tolerance_;  // kPeriod entries, or none where results are exact
 };
 
 }  // namespace harmonaize::perf

@@ -203,7 +203,7 @@ Result<Worker::Times> Worker::TimeIterations(const Work& work, bool in_place) {
 }
 
 Pattern& Worker::PatternFor(const Work& work, uint64_t seed) {
-  return pattern_.emplace(*work.type, work.op, total_ranks_, seed);
+  return pattern_.emplace(*work.type, work.op, total_ranks_, seed, options_.error_bound);
 }
 
 void Worker::FillBuffers(const Work& work, bool in_place, uint64_t seed) {

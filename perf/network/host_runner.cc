@@ -115,6 +115,7 @@ Status HostRunner::Run(const Operation& operation) {
   binding.operation = ++operation_;
   binding.slice_elements = std::max<uint64_t>(1, operation.slice_bytes / sizeof(float));
   binding.slices_at_once = operation.slices_at_once;
+  binding.wire = operation.wire;
   HZ_RETURN_IF_ERROR(execution_->Start(binding));
   while (!execution_->done()) Turn();
   return failure_.ok() ? execution_->status() : failure_;

@@ -39,6 +39,7 @@ class HostRunner final : private transport::TransportEvents {
     std::span<const MemoryView> outputs;
     uint64_t slice_bytes = 0;
     int slices_at_once = 0;
+    WireFormat wire = WireFormat::kSame;  ///< NetworkBinding::wire.
   };
   /// Carries the operation out once, with all other hosts.
   Status Run(const Operation& operation);

@@ -34,7 +34,8 @@ constexpr char kFooter[] =
 
 Hosts are numbered as --hosts lists them, and so are the ranks: -r ranks on each host, rank i on
 host i mod hosts. A plan is a policy of the planner (adaptive, static-ring), or an algorithm, which
-goes along the hosts as they are listed, in --pieces, its racks being the groups. 'bound' is the
+goes along the hosts as they are listed, in --pieces, its racks being the groups. adaptive/bf16 and
+adaptive/fp8 may also send sums in that format, within --error-bound. 'bound' is the
 least time that the fabric's narrowest cut allows at its nominal rates times --payload, '% bound'
 how much of it was reached, and 'pred/meas' the planner's time by the measured one.)";
 
@@ -49,6 +50,7 @@ struct NetworkOptions {
   int iterations = 5;
   std::string slice;
   int slices_at_once = 0;
+  double error_bound = 0.5;
   double payload = 0.992;
   double bucket_ms = 2;
   double wire_gbps = 0;
@@ -61,8 +63,10 @@ std::string Describe(const PlanSpec& spec, const RankedPlan& plan) {
   if (!spec.order.name.empty()) text += ", " + spec.order.name;
   if (!spec.groups_name.empty()) text += ", " + spec.groups_name;
   if (plan.pieces > 1) text += fmt::format(", {} pieces", plan.pieces);
-  return text + fmt::format(", slices of {}K, {} at once, {}", plan.slice.bytes >> 10,
-                            plan.slice.at_once, PathUseName(spec.paths));
+  text += fmt::format(", slices of {}K, {} at once, {}", plan.slice.bytes >> 10, plan.slice.at_once,
+                      PathUseName(spec.paths));
+  if (plan.wire == WireFormat::kSame) return text;
+  return text + fmt::format(", {}", WireFormatName(plan.wire));
 }
 
 class Benchmark {
@@ -119,7 +123,15 @@ class Benchmark {
     how.costs.credit_seconds = options_.bucket_ms * 1e-3;
     how.costs.wire_bytes_per_second = options_.wire_gbps * 1e9;
     how.costs.shared_processors = options_.shared_processors;
-    if (const std::optional<PlanPolicy> policy = FindPlanPolicy(plan);
+    const size_t slash = plan.find('/');
+    if (slash != std::string::npos) {
+      const std::optional<WireFormat> format = FindWireFormat(plan.substr(slash + 1));
+      if (!format.has_value()) return InvalidArgument("'{}' names no format", plan);
+      how.wire = {.bf16 = *format == WireFormat::kBf16,
+                  .fp8 = *format == WireFormat::kFp8,
+                  .error_bound = options_.error_bound};
+    }
+    if (const std::optional<PlanPolicy> policy = FindPlanPolicy(plan.substr(0, slash));
         policy && *policy != PlanPolicy::kFixed) {
       how.policy = *policy;
       return Planner::Make(model_, problem_, std::move(how));
@@ -176,8 +188,10 @@ class Benchmark {
   /// Returns the median of the iterations, in seconds for one operation.
   Result<double> Measure(const Planner& planner, const RankedPlan& plan, uint64_t count) {
     HZ_ASSIGN_OR_RETURN(const auto outline, planner.OutlineOf(plan));
-    const NetworkProgram program(outline->Program(outline->placement().PositionOfHost(host_)),
-                                 outline->pieces());
+    const NetworkProgram program(
+        outline->Program(outline->placement().PositionOfHost(host_)), outline->pieces(),
+        plan.wire == WireFormat::kSame ? NetworkProgram::Messages::kPlain
+                                       : NetworkProgram::Messages::kPlainOrEncoded);
     RailTable rail_table(rails_, host_);
     for (const MessageLanes& one : planner.LanesFrom(plan.candidate, host_)) {
       rail_table.SetLanes(rails_, one.to_host, one.path, one.lanes);
@@ -189,9 +203,10 @@ class Benchmark {
                                           .inputs = buffers.inputs(),
                                           .outputs = buffers.outputs(),
                                           .slice_bytes = plan.slice.bytes,
-                                          .slices_at_once = plan.slice.at_once};
+                                          .slices_at_once = plan.slice.at_once,
+                                          .wire = plan.wire};
     HZ_RETURN_IF_ERROR(runner_->Run(operation));
-    const bool right = buffers.Right();
+    const bool right = buffers.Right(plan.wire == WireFormat::kSame ? 0 : options_.error_bound);
     const int row = OperationsInARow(plan);
     std::vector<double> times;
     for (int i = 0; i < options_.iterations; ++i) {
@@ -282,6 +297,10 @@ int main(int argc, char** argv) {
   app.add_option("--slices", options.slices_at_once,
                  "Slices under way at a time, in place of the plan's")
       ->check(CLI::Range(1, 64));
+  app.add_option("--error-bound", options.error_bound,
+                 "Largest error that a format on the wire may bring")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
   app.add_option("--payload", options.payload,
                  "What a plain transfer carries of a link's nominal rate ('fabric measure')")
       ->check(CLI::Range(0.1, 1.0))

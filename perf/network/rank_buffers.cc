@@ -1,5 +1,7 @@
 #include "perf/network/rank_buffers.h"
 
+#include <cmath>
+
 namespace harmonaize::perf {
 
 RankBuffers::RankBuffers(const Problem& problem, int host, uint64_t count)
@@ -19,11 +21,14 @@ RankBuffers::RankBuffers(const Problem& problem, int host, uint64_t count)
   }
 }
 
-bool RankBuffers::Right() const {
+bool RankBuffers::Right(double error_bound) const {
   for (size_t rank = 0; rank < inputs_.size(); ++rank) {
     const std::vector<float>& output = memory_[2 * rank + 1];
     for (size_t i = 0; i < output.size(); ++i) {
-      if (output[i] != Expected(i / count_)) return false;
+      const auto expected = static_cast<double>(Expected(i / count_));
+      if (std::fabs(static_cast<double>(output[i]) - expected) > error_bound * expected) {
+        return false;
+      }
     }
   }
   return true;

@@ -19,8 +19,8 @@ class RankBuffers {
   /// Return the buffers by rank; empty for ranks of other hosts.
   const std::vector<MemoryView>& inputs() const { return inputs_; }
   const std::vector<MemoryView>& outputs() const { return outputs_; }
-  /// Returns whether this host's outputs are right.
-  bool Right() const;
+  /// Returns whether this host's outputs are right, up to an error relative to what is expected.
+  bool Right(double error_bound = 0) const;
 
  private:
   std::byte* Allocate(size_t place, uint64_t elements, float value);

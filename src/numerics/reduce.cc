@@ -8,6 +8,7 @@
 #include "src/numerics/highway_config.h"
 #include "src/numerics/reduce_kernels.h"
 #include "src/numerics/reduce_targets.h"
+#include "src/numerics/reduce_wire.h"
 // Must follow highway_config.h.
 #include <hwy/detect_targets.h>
 #if HWY_ARCH_X86
@@ -24,12 +25,13 @@ struct KernelTable {
   ReduceKernel (*integer)(DataType, ReduceOperator);
   ReduceKernel (*floating)(DataType, ReduceOperator);
   ReduceKernel (*narrow_float)(DataType, ReduceOperator);
+  numerics::WireReduceKernel (*wire)(WireFormat, DataType);
 };
 
 template <int64_t kTarget>
-constexpr KernelTable kKernels = {&numerics::IntegerKernel<kTarget>,
-                                  &numerics::FloatKernel<kTarget>,
-                                  &numerics::NarrowFloatKernel<kTarget>};
+constexpr KernelTable kKernels = {
+    &numerics::IntegerKernel<kTarget>, &numerics::FloatKernel<kTarget>,
+    &numerics::NarrowFloatKernel<kTarget>, &numerics::WireKernelOf<kTarget>};
 
 #if HWY_TARGETS & ~HWY_STATIC_TARGET & (HWY_SSE4 | HWY_AVX2 | HWY_AVX3)
 // Instructions that Highway lists for a target. Registers count only where the operating system
@@ -173,6 +175,10 @@ void CopyBatch(const std::byte* source, std::span<std::byte* const> destinations
 void Reduce(const ReduceArguments& arguments) {
   CurrentKernels().kernels[static_cast<size_t>(arguments.type)][static_cast<size_t>(arguments.op)](
       arguments);
+}
+
+void ReduceWire(const WireReduceArguments& arguments) {
+  CurrentKernels().table->wire(arguments.format, arguments.type)(arguments);
 }
 
 void CopyToMany(const std::byte* source, std::span<std::byte* const> destinations, size_t bytes,

@@ -3,7 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/schedule/ir/roundings.h"
+
 namespace harmonaize {
+namespace {
+
+// Most messages of a schedule that is written out only to count roundings. A ring of 180 hosts has
+// as many, and takes 60 ms and some 30 MB.
+constexpr uint64_t kMostMessagesWritten = 65536;
+
+}  // namespace
 
 CandidateMaker::CandidateMaker(const FabricModel& model, const PlannerOptions& options,
                                Planner* planner)
@@ -124,6 +133,20 @@ void CandidateMaker::Consider(const Algorithm& algorithm) {
   }
 }
 
+// Exact where the schedule is short enough to be written out. Elsewhere each message in a row may
+// round once, and so may the first host.
+int CandidateMaker::RoundingsOf(const Outline& outline, const Summary& summary) const {
+  const bool rounds = options_.wire.AllowsAny() && options_.policy == PlanPolicy::kAdaptive &&
+                      !options_.reproducible && hosts_ > 1 && Reduces(outline.problem().collective);
+  if (!rounds) return 0;
+  uint64_t messages = 0;
+  for (const Load& load : summary.loads) messages += load.blocks;
+  const int at_most = summary.dependent_messages + 1;
+  if (messages > kMostMessagesWritten) return at_most;
+  const Result<int> counted = MostRoundings(outline.Write());
+  return counted.ok() ? *counted : at_most;
+}
+
 LoadSpread& CandidateMaker::SpreadFor(PathUse use) {
   return spreads_.try_emplace(use, model_, use).first->second;
 }
@@ -153,10 +176,12 @@ Status CandidateMaker::Add(PlanSpec spec, const std::vector<PathUse>& uses) {
   HZ_ASSIGN_OR_RETURN(const auto outline, spec.algorithm->make(planner_.problem_, options));
   const LaneTable lanes = LanesOfRoutes(model_, planner_.graph_, *outline);
   const Summary summary = outline->Summarize();
+  const int roundings = RoundingsOf(*outline, summary);
   std::vector<PathUse> left = uses;
   for (size_t i = 0; i < left.size(); ++i) {
     Candidate candidate{.spec = spec, .lanes = lanes};
     candidate.spec.paths = left[i];
+    candidate.roundings = roundings;
     if (!lanes.empty()) {
       LoadSpread chosen(model_, left[i], &lanes);
       candidate.footprint = MakeFootprint(model_, summary, &chosen, options_.costs);

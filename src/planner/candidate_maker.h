@@ -28,6 +28,8 @@ class CandidateMaker {
   /// Adds a candidate with its footprint for each of `uses`. Errors: why the outline cannot be
   /// made.
   Status Add(PlanSpec spec, const std::vector<PathUse>& uses);
+  /// Returns Candidate::roundings of an outline.
+  int RoundingsOf(const Outline& outline, const Summary& summary) const;
   LoadSpread& SpreadFor(PathUse use);
   std::string WhyNot(const Algorithm& algorithm) const;
   void Skip(std::string what, std::string why);

@@ -7,6 +7,7 @@
 
 #include "src/base/collective.h"
 #include "src/base/status.h"
+#include "src/numerics/wire_format.h"
 #include "src/planner/fabric_model.h"
 #include "src/planner/rated_models.h"
 
@@ -31,8 +32,10 @@ struct CollectivePlan {
   std::vector<std::vector<int>> groups{};
   std::string groups_name{};
   int pieces = 1;
-  uint64_t slice_bytes = 1;  ///< Bytes of a block that go as one message.
+  uint64_t slice_bytes = 1;  ///< Bytes of a block that go as one message, before any encoding.
   int slices_at_once = 1;    ///< Messages of one block that may be under way at a time.
+  /// Format of sums of floats on the wire (WireFormatFor); kSame unless the collective reduces.
+  WireFormat wire = WireFormat::kSame;
   PathUse paths = PathUse::kEcmp;
   EdgeRates rates{};  ///< Rates that the plan is made for, of the edges that do not carry what the
                       ///< fabric states.

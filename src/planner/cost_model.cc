@@ -119,10 +119,19 @@ constexpr int kMostAtOnce = 16;
 // Fewest parts at once where each of several ways needs some: docs/planning.md.
 constexpr int kLeastBalanced = 12;
 
-/// Returns the seconds for one part of a block: over the wire, in at both ends, and through memory.
-double SecondsOfHop(const Footprint& footprint, double part, const NetworkCosts& costs) {
-  return part * (footprint.fill_seconds_per_byte +
-                 footprint.memory_blocks_per_message / costs.memory_bytes_per_second) +
+/// Returns the bytes that memory reads and writes for the messages themselves: none where they are
+/// the data as it lies in memory.
+double CodedBytes(double messages, double message_bytes, double wire_share) {
+  return wire_share < 1 ? messages * message_bytes : 0;
+}
+
+/// Returns the seconds for one part of a block, which is a message of so many bytes: over the wire,
+/// in at both ends, and through memory.
+double SecondsOfHop(const Footprint& footprint, double part, const NetworkCosts& costs,
+                    double wire_share) {
+  const double memory_bytes =
+      footprint.memory_blocks_per_message * part / wire_share + CodedBytes(1, part, wire_share);
+  return part * footprint.fill_seconds_per_byte + memory_bytes / costs.memory_bytes_per_second +
          costs.WireSeconds(2 * part);
 }
 
@@ -170,8 +179,9 @@ void AddUp(double credit_seconds, Prediction* prediction) {
 
 }  // namespace
 
-int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const NetworkCosts& costs) {
-  const double part = static_cast<double>(bytes) / footprint.pieces / parts;
+int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const NetworkCosts& costs,
+                double wire_share) {
+  const double part = static_cast<double>(bytes) / footprint.pieces / parts * wire_share;
   double busy = 0;
   for (const std::vector<Footprint::Busy>& draw : footprint.draws) {
     if (!draw.empty()) busy = std::max(busy, part * draw[0].seconds_per_byte);
@@ -179,18 +189,20 @@ int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const Net
   busy = std::max(busy, OfProcessors(footprint, costs, [&](const Footprint::Messages& messages) {
                     return costs.WireSeconds(static_cast<double>(messages.blocks) * part);
                   }));
-  const double row = footprint.dependent_messages *
-                     (LatencyOfHop(footprint, part, costs) + SecondsOfHop(footprint, part, costs));
+  const double row =
+      footprint.dependent_messages *
+      (LatencyOfHop(footprint, part, costs) + SecondsOfHop(footprint, part, costs, wire_share));
   if (busy <= 0 || 1 + 2 * row / busy >= kMostAtOnce) return kMostAtOnce;
   const int least = footprint.balanced ? kLeastBalanced : kLeastAtOnce;
   return std::max(least, 1 + static_cast<int>(2 * row / busy));
 }
 
-Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
-                   const NetworkCosts& costs) {
+Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts, const NetworkCosts& costs,
+                   double wire_share) {
   Prediction prediction;
-  const double block = static_cast<double>(bytes) / footprint.pieces;
-  const double hop = SecondsOfHop(footprint, block / parts, costs);
+  const double data = static_cast<double>(bytes) / footprint.pieces;
+  const double block = data * wire_share;  // as it is sent
+  const double hop = SecondsOfHop(footprint, block / parts, costs, wire_share);
   const double latency = LatencyOfHop(footprint, block / parts, costs);
   const int row = footprint.dependent_messages;
   double worst = -1;
@@ -224,10 +236,12 @@ Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
     // Each rank requests the operation and is told of its end: as much work as a message.
     prediction.latency += footprint.ranks * costs.handling_seconds / costs.shared_processors;
   }
-  prediction.memory =
-      static_cast<double>(footprint.memory_blocks) * block / costs.memory_bytes_per_second;
+  const double memory_bytes =
+      static_cast<double>(footprint.memory_blocks) * data +
+      CodedBytes(static_cast<double>(footprint.of_a_host.blocks), block, wire_share);
+  prediction.memory = memory_bytes / costs.memory_bytes_per_second;
   prediction.handling = HandlingOf(footprint, block, parts, costs);
-  const int at_once = PartsAtOnce(footprint, bytes, parts, costs);
+  const int at_once = PartsAtOnce(footprint, bytes, parts, costs, wire_share);
   if (parts > at_once) {
     prediction.row = row * (latency + hop) * parts / at_once;
   }

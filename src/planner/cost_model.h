@@ -130,15 +130,18 @@ Footprint MakeFootprint(const FabricModel& model, const Summary& summary, LoadSp
                         const NetworkCosts& costs);
 
 /// Returns the time of one collective of `bytes` a unit (see Block). Each block of the footprint is
-/// cut into `parts`, which follow each other: pieces of the schedule or slices of the executor.
+/// cut into `parts`, which follow each other: pieces of the schedule or slices of the executor. A
+/// message takes `wire_share` of its data's bytes. Where that is less than all, memory has to write
+/// or read each message besides.
 /// Every floating-point operation is one that IEEE 754 rounds exactly, in a fixed order, so equal
 /// inputs give equal bits on every host.
-Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts,
-                   const NetworkCosts& costs);
+Prediction Predict(const Footprint& footprint, uint64_t bytes, int parts, const NetworkCosts& costs,
+                   double wire_share = 1);
 
 /// Returns how many parts at once keep the busiest edge busy: the time of a row of messages divided
 /// by the edge's time for a part, doubled, plus one. More parts would only fill queues and delay
 /// the urgent ones. A balanced footprint gets at least enough parts for each of its ways.
-int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const NetworkCosts& costs);
+int PartsAtOnce(const Footprint& footprint, uint64_t bytes, int parts, const NetworkCosts& costs,
+                double wire_share = 1);
 
 }  // namespace harmonaize

@@ -17,6 +17,8 @@ constexpr uint64_t kMostSlice = uint64_t{1} << 20;
 constexpr double kWorthIt = 1.01;
 // Predictions within this factor do not tell which plan is faster.
 constexpr double kAlike = 1.02;
+// A format that loses more is used if it is predicted to be faster by this factor.
+constexpr double kWorthRounding = 1.05;
 
 }  // namespace
 
@@ -105,27 +107,37 @@ uint64_t BlockBytes(const Footprint& footprint, int pieces, uint64_t bytes) {
   return std::max<uint64_t>(bytes / blocks, 1);
 }
 
+/// Returns the bytes of data that messages of so many bytes carry, in whole groups of float32.
+uint64_t DataOf(uint64_t message_bytes, WireFormat wire) {
+  if (wire == WireFormat::kSame) return message_bytes;
+  const uint64_t group = WireBytes(wire, DataType::kFloat32, kWireGroupElements);
+  return std::max<uint64_t>(message_bytes / group, 1) *
+         WireBytes(WireFormat::kSame, DataType::kFloat32, kWireGroupElements);
+}
+
 int Slices(uint64_t block, uint64_t slice) {
   return static_cast<int>((block + slice - 1) / slice);
 }
 
 }  // namespace
 
-RankedPlan Planner::BestCut(size_t candidate, uint64_t bytes) const {
+RankedPlan Planner::BestCut(size_t candidate, uint64_t bytes, WireFormat wire) const {
   const Footprint& footprint = candidates_[candidate].footprint;
   // The footprint was made with one piece, so `pieces` still divides its blocks.
   const int pieces = options_.policy == PlanPolicy::kFixed ? options_.fixed.pieces : 1;
   const uint64_t block = BlockBytes(footprint, pieces, bytes);
+  const double share = WireShareOf(wire);
   std::vector<RankedPlan> cuts;
   double least = 0;
-  for (uint64_t slice = kMostSlice; slice >= kLeastSlice; slice /= 2) {
-    if (slice / 2 >= block && slice > kLeastSlice) continue;  // the same as the next
+  for (uint64_t message = kMostSlice; message >= kLeastSlice; message /= 2) {
+    const uint64_t slice = DataOf(message, wire);
+    if (DataOf(message / 2, wire) >= block && message > kLeastSlice) continue;  // as the next
     const int slices = Slices(block, slice);
     const int parts = pieces * slices;
-    const Prediction prediction = Predict(footprint, bytes, parts, options_.costs);
+    const Prediction prediction = Predict(footprint, bytes, parts, options_.costs, share);
     // A slice consists of parts of all the schedule's pieces.
-    const int at_once = PartsAtOnce(footprint, bytes, parts, options_.costs) / pieces;
-    cuts.push_back({candidate, pieces, {slice, std::max(at_once, 2)}, slices, prediction});
+    const int at_once = PartsAtOnce(footprint, bytes, parts, options_.costs, share) / pieces;
+    cuts.push_back({candidate, pieces, {slice, std::max(at_once, 2)}, wire, slices, prediction});
     const double seconds = prediction.without_credit();
     least = cuts.size() == 1 ? seconds : std::min(least, seconds);
   }
@@ -139,24 +151,47 @@ RankedPlan Planner::BestCut(size_t candidate, uint64_t bytes) const {
   return *best;
 }
 
-PlannedSize Planner::PlanFor(uint64_t bytes) const {
+std::vector<RankedPlan> Planner::RankedBy(uint64_t bytes, WireFormat wire,
+                                          double error_bound) const {
+  const auto ranks = static_cast<int>(problem_.host_of_rank.size());
+  std::vector<RankedPlan> plans;
+  for (size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
+    const int roundings = candidates_[candidate].roundings;
+    const bool rounds = roundings > 0 && WireErrorBound(wire, roundings, ranks) <= error_bound;
+    plans.push_back(BestCut(candidate, bytes, rounds ? wire : WireFormat::kSame));
+  }
+  std::stable_sort(plans.begin(), plans.end(), [](const RankedPlan& a, const RankedPlan& b) {
+    return Preference(a.prediction) < Preference(b.prediction);
+  });
+  PutLeastWorkFirst(&plans);
+  return plans;
+}
+
+PlannedSize Planner::PlanFor(uint64_t bytes, const WireTerms& wire) const {
   PlannedSize size{
       .bytes = bytes, .bound_seconds = bound_ * static_cast<double>(bytes), .plans = {}};
-  for (size_t candidate = 0; candidate < candidates_.size(); ++candidate) {
-    size.plans.push_back(BestCut(candidate, bytes));
+  size.plans = RankedBy(bytes, WireFormat::kSame, wire.error_bound);
+  const auto in_time = [&](const std::vector<RankedPlan>& plans) {
+    return wire.deadline_seconds > 0 && plans[0].prediction.seconds <= wire.deadline_seconds;
+  };
+  for (const WireFormat format : {WireFormat::kBf16, WireFormat::kFp8}) {
+    if (!wire.Allows(format) || in_time(size.plans)) continue;
+    std::vector<RankedPlan> plans = RankedBy(bytes, format, wire.error_bound);
+    const bool faster =
+        Preference(size.plans[0].prediction) > kWorthRounding * Preference(plans[0].prediction);
+    if (faster || in_time(plans)) size.plans = std::move(plans);
   }
-  std::stable_sort(size.plans.begin(), size.plans.end(),
-                   [](const RankedPlan& a, const RankedPlan& b) {
-                     return Preference(a.prediction) < Preference(b.prediction);
-                   });
-  PutLeastWorkFirst(&size.plans);
   return size;
 }
 
-Prediction Planner::PredictAt(const RankedPlan& plan, uint64_t bytes) const {
-  const Footprint& footprint = candidates_[plan.candidate].footprint;
+Prediction Planner::PredictBy(const Footprint& footprint, const RankedPlan& plan,
+                              uint64_t bytes) const {
   const int slices = Slices(BlockBytes(footprint, plan.pieces, bytes), plan.slice.bytes);
-  return Predict(footprint, bytes, plan.pieces * slices, options_.costs);
+  return Predict(footprint, bytes, plan.pieces * slices, options_.costs, WireShareOf(plan.wire));
+}
+
+Prediction Planner::PredictAt(const RankedPlan& plan, uint64_t bytes) const {
+  return PredictBy(candidates_[plan.candidate].footprint, plan, bytes);
 }
 
 OutlineResult Planner::OutlineOfCandidate(size_t candidate) const {
@@ -173,8 +208,7 @@ Result<Prediction> Planner::PredictOn(const FabricModel& other, const RankedPlan
   LoadSpread spread(other, candidate.spec.paths, chosen.empty() ? nullptr : &chosen);
   Footprint footprint = MakeFootprint(other, outline->Summarize(), &spread, options_.costs);
   footprint.ranks = candidate.footprint.ranks;
-  const int slices = Slices(BlockBytes(footprint, plan.pieces, bytes), plan.slice.bytes);
-  return Predict(footprint, bytes, plan.pieces * slices, options_.costs);
+  return PredictBy(footprint, plan, bytes);
 }
 
 OutlineResult Planner::OutlineOf(const RankedPlan& plan) const {

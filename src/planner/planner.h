@@ -10,6 +10,7 @@
 #include "src/planner/cost_model.h"
 #include "src/planner/fabric_model.h"
 #include "src/planner/host_orders.h"
+#include "src/planner/wire_terms.h"
 #include "src/schedule/algorithms/algorithms.h"
 #include "src/schedule/ir/outline.h"
 
@@ -50,6 +51,9 @@ struct PlannerOptions {
   PlanSpec fixed = {};        ///< For PlanPolicy::kFixed.
   bool reproducible = false;  ///< Considers only algorithms that reduce in rank order.
   NetworkCosts costs = {};
+  /// What plans may do to sums on the wire. It is for adaptive plans that are not reproducible:
+  /// the others leave sums as they are.
+  WireTerms wire = {};
   /// Trees are packed for at most this many hosts: the time grows with a high power of them.
   int most_packed_hosts = 24;
   /// Host orders are searched for at most this many hosts: the time grows with their fourth power.
@@ -64,6 +68,9 @@ struct Candidate {
   PlanSpec spec;  ///< With pieces left to PlannedSize, unless the operator states them.
   Footprint footprint = {};
   LaneTable lanes = {};  ///< Lanes of the messages that name a path.
+  /// Most roundings of a contribution on its way, where messages have a narrower format; 0 where
+  /// they cannot have one.
+  int roundings = 0;
 };
 
 /// An alternative that was not considered, and the reason, in words for people.
@@ -75,8 +82,9 @@ struct NotConsidered {
 struct RankedPlan {
   size_t candidate = 0;
   int pieces = 1;  ///< Pieces of the schedule.
-  SliceCut slice;  ///< How the executor is to cut the blocks.
-  int slices = 1;  ///< Slices of each block.
+  SliceCut slice;  ///< How the executor is to cut the blocks: bytes of data, not of messages.
+  WireFormat wire = WireFormat::kSame;  ///< Format of sums on the wire.
+  int slices = 1;                       ///< Slices of each block.
   Prediction prediction;
 };
 
@@ -85,8 +93,9 @@ struct PlannedSize {
   uint64_t bytes = 0;        ///< Bytes of one unit: `count` times the type's size.
   double bound_seconds = 0;  ///< BoundSecondsPerByte * bytes.
   /// The plans, least time first, except that of alike ones the one with the least work may lead.
-  /// Each candidate is there once, with the cut into slices that suits it best. The first is the
-  /// choice. Candidates come in a fixed order, and of equals the first wins.
+  /// Each candidate is there once, with the cut into slices that suits it best, in the format that
+  /// was chosen for all, unless its error would be too large. The first is the choice. Candidates
+  /// come in a fixed order, and of equals the first wins.
   std::vector<RankedPlan> plans = {};
 };
 
@@ -109,7 +118,9 @@ class Planner {
   const std::vector<NotConsidered>& not_considered() const { return not_considered_; }
   double bound_seconds_per_byte() const { return bound_; }
 
-  PlannedSize PlanFor(uint64_t bytes) const;
+  PlannedSize PlanFor(uint64_t bytes) const { return PlanFor(bytes, options_.wire); }
+  /// Plans by other terms than PlannerOptions::wire, which must allow some format if these do.
+  PlannedSize PlanFor(uint64_t bytes, const WireTerms& wire) const;
   /// Returns the predicted time of one of its plans for another size.
   Prediction PredictAt(const RankedPlan& plan, uint64_t bytes) const;
   /// Returns the predicted time of one of its plans on `other`, a model of the same fabric with
@@ -130,7 +141,10 @@ class Planner {
  private:
   friend class CandidateMaker;
   Planner(const FabricModel& model, Problem problem, PlannerOptions options);
-  RankedPlan BestCut(size_t candidate, uint64_t bytes) const;
+  /// Returns all candidates for a size, best first, in a format where its error allows it.
+  std::vector<RankedPlan> RankedBy(uint64_t bytes, WireFormat wire, double error_bound) const;
+  RankedPlan BestCut(size_t candidate, uint64_t bytes, WireFormat wire) const;
+  Prediction PredictBy(const Footprint& footprint, const RankedPlan& plan, uint64_t bytes) const;
   /// Returns the outline that a candidate's footprint is made from.
   OutlineResult OutlineOfCandidate(size_t candidate) const;
   std::vector<MessageLanes> LanesFrom(const FabricModel& model, PathUse use,

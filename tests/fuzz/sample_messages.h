@@ -72,6 +72,7 @@ inline void Fill(CollectivePlan& plan) {
   plan.algorithm = "ring";
   plan.order = {0, 1};
   plan.groups = {{0}, {1}};
+  plan.wire = WireFormat::kBf16;
   plan.rates = {{0, 1e9}};
 }
 

@@ -7,13 +7,15 @@
 namespace harmonaize {
 HARMONAIZE_FIELDS(PlanKey, collective, root, size_class)
 HARMONAIZE_FIELDS(CollectivePlan, key, algorithm, order, order_name, groups, groups_name, pieces,
-                  slice_bytes, slices_at_once, paths, rates, predicted_seconds, bound_seconds,
+                  slice_bytes, slices_at_once, wire, paths, rates, predicted_seconds, bound_seconds,
                   status)
 }  // namespace harmonaize
 
 namespace harmonaize::daemon::fields {
 template <>
 inline constexpr int kValueCount<PathUse> = static_cast<int>(PathUse::kWeighted) + 1;
+template <>
+inline constexpr int kValueCount<WireFormat> = kWireFormatCount;
 }  // namespace harmonaize::daemon::fields
 
 namespace harmonaize::daemon {
@@ -51,7 +53,8 @@ static bool IsSound(const AskPlanMessage& question) {
 }
 
 static bool IsSound(const CollectivePlan& plan) {
-  return IsSound(plan.key) && fields::AreSoundRates(plan.rates) && plan.pieces >= 1 &&
+  const bool may_encode = Reduces(plan.key.collective) || plan.wire == WireFormat::kSame;
+  return IsSound(plan.key) && may_encode && fields::AreSoundRates(plan.rates) && plan.pieces >= 1 &&
          plan.pieces <= kMostPieces && plan.slice_bytes >= 1 &&
          InRange(plan.slices_at_once - 1, kMostSlicesAtOnce) && AllBelow(plan.order, INT_MAX) &&
          std::all_of(plan.groups.begin(), plan.groups.end(),

@@ -70,8 +70,9 @@ Result<Cut> CutWork(const WorkShape& shape, const Machine& machine) {
   if (slices > 1 && wanted > 1 && (shape.ordered || steps == 1)) {
     slices = RoundUp(slices, std::min<uint64_t>(wanted, static_cast<uint64_t>(shape.participants)));
   }
-  const uint64_t line_elements = kCacheLineBytes / shape.element_bytes;
-  cut.slice_elements = RoundUp(DivideUp(shape.block_elements, slices), line_elements);
+  // Both are powers of two.
+  const uint64_t multiple = std::max(kCacheLineBytes / shape.element_bytes, shape.granule_elements);
+  cut.slice_elements = RoundUp(DivideUp(shape.block_elements, slices), multiple);
   slices = DivideUp(shape.block_elements, cut.slice_elements);
 
   uint64_t steps_per_unit = 1;

@@ -28,6 +28,8 @@ struct WorkShape {
   int participants = 1;
   /// Whether other tenants wait for their turns.
   bool shared = false;
+  /// Slices begin at multiples of this number of elements, besides those of a cache line.
+  uint64_t granule_elements = 1;
 };
 
 /// Cut of an execution's work into units, the pieces that threads claim. Blocks are cut into slices

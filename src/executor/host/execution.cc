@@ -120,6 +120,25 @@ class Survey {
   uint64_t outputs_written_ = 0;
 };
 
+Status CheckEncoded(const Binding& binding) {
+  const EncodedBuffers& encoded = binding.encoded;
+  if (encoded.format == WireFormat::kSame) return Status::Ok();
+  const bool carried_out =
+      WireFormatFor(encoded.format, binding.type, binding.op) == encoded.format &&
+      binding.op != ReduceOperator::kAvg;
+  if (!carried_out) {
+    return InternalError("{} of {} has buffers in {}", ReduceOperatorName(binding.op),
+                         DataTypeName(binding.type), WireFormatName(encoded.format));
+  }
+  const bool all = encoded.inputs.size() >= binding.inputs.size() &&
+                   encoded.outputs.size() >= binding.outputs.size();
+  if (!all || binding.pieces != 1 || !binding.input_strides.empty() ||
+      !binding.output_strides.empty()) {
+    return InternalError("buffers in {} hold more than a block", WireFormatName(encoded.format));
+  }
+  return Status::Ok();
+}
+
 Status CheckValues(const Binding& binding) {
   const size_t element_bytes = DataTypeSize(binding.type);
   if (element_bytes == 0) {
@@ -141,6 +160,7 @@ Status CheckValues(const Binding& binding) {
     return InvalidArgument("premulsum has {} scalars for {} ranks", binding.scalars.size(),
                            binding.inputs.size());
   }
+  HZ_RETURN_IF_ERROR(CheckEncoded(binding));
   for (const auto& [strides, buffers] : {std::pair(binding.input_strides, binding.inputs),
                                          std::pair(binding.output_strides, binding.outputs)}) {
     if (!strides.empty() && strides.size() < buffers.size()) {
@@ -174,6 +194,7 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   bound_.weight = binding.weight;
   shape.participants = std::min(machine.workers + (bound_.helpable ? 1 : 0), machine.processors);
   shape.shared = binding.shared;
+  shape.granule_elements = WireGranule(binding.encoded.format);
   HZ_ASSIGN_OR_RETURN(bound_.cut, CutWork(shape, machine));
   bound_.program = binding.program;
   bound_.pieces = binding.pieces;
@@ -186,6 +207,10 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   bound_.scalars.assign(binding.scalars.begin(), binding.scalars.end());
   bound_.input_strides.assign(binding.input_strides.begin(), binding.input_strides.end());
   bound_.output_strides.assign(binding.output_strides.begin(), binding.output_strides.end());
+  bound_.format = binding.encoded.format;
+  bound_.rounds = binding.encoded.rounds;
+  bound_.encoded_inputs.assign(binding.encoded.inputs.begin(), binding.encoded.inputs.end());
+  bound_.encoded_outputs.assign(binding.encoded.outputs.begin(), binding.encoded.outputs.end());
   const uint64_t block_bytes = shape.block_elements * shape.element_bytes;
   bound_.beyond_cache = SaturatingProduct(shape.references, block_bytes) > machine.last_level_bytes;
   // If the operation touches more than the shared cache holds, ordinary stores would evict data

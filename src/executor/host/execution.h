@@ -10,6 +10,7 @@
 #include "src/executor/host/machine.h"
 #include "src/memory/memory_view.h"
 #include "src/numerics/types.h"
+#include "src/numerics/wire_format.h"
 #include "src/schedule/ir/schedule.h"
 
 namespace harmonaize {
@@ -29,6 +30,16 @@ struct Operands {
   /// gets while other tenants want some too.
   uint32_t tenant = 0;
   float weight = 1;  ///< Above 0.
+};
+
+/// Which buffers of a program hold their elements in a wire format. The program then only copies
+/// and reduces, by a sum or a scaled sum, and its buffers hold one block each.
+struct EncodedBuffers {
+  WireFormat format = WireFormat::kSame;  ///< kSame: none of them does.
+  /// By rank: 1 if the buffer holds elements in the format, else 0.
+  std::span<const uint8_t> inputs;
+  std::span<const uint8_t> outputs;
+  bool rounds = true;  ///< WireReduceArguments::rounds.
 };
 
 /// One operation to execute: a host's program and the buffers it runs over. Bind copies the spans.
@@ -52,6 +63,7 @@ struct Binding : Operands {
   /// Whether other tenants want the threads too (Executor::shared). The work is then cut finer, so
   /// that their turns come sooner.
   bool shared = false;
+  EncodedBuffers encoded = {};
 };
 
 /// A Binding after Bind: checked, copied and cut. Read-only while the execution runs.
@@ -67,6 +79,10 @@ struct BoundProgram {
   std::vector<uint64_t> scalars;
   std::vector<uint64_t> input_strides;   ///< As bound.
   std::vector<uint64_t> output_strides;  ///< As bound.
+  WireFormat format = WireFormat::kSame;
+  bool rounds = true;                    ///< As bound.
+  std::vector<uint8_t> encoded_inputs;   ///< As bound; empty if the format is kSame.
+  std::vector<uint8_t> encoded_outputs;  ///< Likewise.
   Cut cut;
   bool non_temporal = false;
   bool helpable = false;  ///< As bound.

@@ -30,6 +30,7 @@ uint64_t UnitRunner::Run(const BoundProgram& bound, uint32_t unit,
 }
 
 void UnitRunner::RunStep(const Step& step) {
+  if (bound_->format != WireFormat::kSame) return RunEncoded(step);
   switch (step.kind) {
     case StepKind::kReduce: RunReduce(step); break;
     case StepKind::kCopy: RunCopy(step); break;
@@ -88,6 +89,35 @@ void UnitRunner::RunExchange(const Step& step) {
     CopyToMany(Slot(static_cast<int>(i)), {&destination.address, 1}, bytes_, bound_->non_temporal);
     moved_bytes_ += 2 * bytes_;
   }
+}
+
+void UnitRunner::RunEncoded(const Step& step) {
+  wire_inputs_.clear();
+  wire_outputs_.clear();
+  scalars_.clear();
+  const auto place = [&](const MemoryView& buffer, bool encoded) {
+    const WireFormat format = encoded ? bound_->format : WireFormat::kSame;
+    moved_bytes_ += WireBytes(format, bound_->type, elements_);
+    return buffer.address + WireBytes(format, bound_->type, first_element_);
+  };
+  for (const Block& block : step.sources) {
+    const auto rank = static_cast<size_t>(block.rank);
+    const bool encoded = bound_->encoded_inputs[rank] != 0;
+    wire_inputs_.push_back({place(bound_->inputs[rank], encoded), encoded});
+    if (bound_->op == ReduceOperator::kPreMulSum) scalars_.push_back(bound_->scalars[rank]);
+  }
+  for (const Block& block : step.destinations) {
+    const auto rank = static_cast<size_t>(block.rank);
+    const bool encoded = bound_->encoded_outputs[rank] != 0;
+    wire_outputs_.push_back({place(bound_->outputs[rank], encoded), encoded});
+  }
+  ReduceWire({.format = bound_->format,
+              .type = bound_->type,
+              .inputs = wire_inputs_,
+              .outputs = wire_outputs_,
+              .count = elements_,
+              .scalars = scalars_,
+              .rounds = bound_->rounds});
 }
 
 MemoryView UnitRunner::Resolve(const Block& block) const {

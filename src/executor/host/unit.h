@@ -6,6 +6,7 @@
 
 #include "src/executor/host/execution.h"
 #include "src/executor/network/staging.h"
+#include "src/numerics/reduce_wire.h"
 
 namespace harmonaize {
 
@@ -25,6 +26,8 @@ class UnitRunner {
   void RunReduce(const Step& step);
   void RunCopy(const Step& step);
   void RunExchange(const Step& step);
+  /// Runs a copy or a reduction of buffers of which some are in a wire format.
+  void RunEncoded(const Step& step);
 
   /// Returns where the slice of a block lies; for a scratch block, this thread's copy.
   MemoryView Resolve(const Block& block) const;
@@ -40,6 +43,8 @@ class UnitRunner {
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
   std::vector<uint64_t> scalars_;
+  std::vector<WireBuffer<const std::byte>> wire_inputs_;
+  std::vector<WireBuffer<std::byte>> wire_outputs_;
 };
 
 }  // namespace harmonaize

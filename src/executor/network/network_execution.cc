@@ -34,6 +34,10 @@ Status NetworkExecution::Start(const NetworkBinding& binding) {
     });
     if (!host) return InvalidArgument("a buffer is not in host memory, which messages come from");
   }
+  const bool encodes = WireFormatFor(binding.wire, binding.type, binding.op) != WireFormat::kSame;
+  if (encodes && binding.program->encoded() == nullptr) {
+    return InternalError("a program was not made for messages in {}", WireFormatName(binding.wire));
+  }
   Reset(binding);
   BeginSlices();
   LaunchReady();
@@ -79,6 +83,9 @@ void NetworkExecution::Reset(const NetworkBinding& binding) {
   // A short operation needs no more memory than it has.
   binding_.slice_elements = std::max<uint64_t>(1, std::min(binding.slice_elements, longest));
   slice_bytes_ = binding_.slice_elements * element_bytes_;
+  wire_ = WireFormatFor(binding.wire, binding.type, binding.op);
+  encoded_ = wire_ == WireFormat::kSame ? nullptr : binding.program->encoded();
+  held_bytes_ = std::max<size_t>(slice_bytes_, MessageBytes(binding_.slice_elements));
   slices_ =
       static_cast<uint32_t>((longest + binding_.slice_elements - 1) / binding_.slice_elements);
   if (binding.program->steps().empty()) slices_ = 0;
@@ -93,9 +100,9 @@ void NetworkExecution::Reset(const NetworkBinding& binding) {
   slices_left_ = slices_;
   next_slice_ = 0;
   status_ = Status::Ok();
-  if (landing_bytes_ < slice_bytes_) {
+  if (landing_bytes_ < held_bytes_) {
     all_landings_.clear();
-    landing_bytes_ = slice_bytes_;
+    landing_bytes_ = held_bytes_;
   }
   // Buffers that a failed operation still held come back as well.
   early_landings_ = 0;
@@ -126,7 +133,7 @@ void NetworkExecution::BeginSlice(Slice& slice) {
   for (size_t i = 0; i < steps.size(); ++i) slice.waits_for[i] = steps[i].after.size();
   slice.landings.assign(steps.size(), {});
   slice.next_early = 0;
-  const size_t scratch_bytes = static_cast<size_t>(program.scratch_blocks()) * slice_bytes_;
+  const size_t scratch_bytes = static_cast<size_t>(ScratchBlocks()) * held_bytes_;
   if (slice.scratch_bytes < scratch_bytes) {
     slice.scratch = std::make_unique_for_overwrite<std::byte[]>(scratch_bytes);
     slice.scratch_bytes = scratch_bytes;
@@ -216,7 +223,8 @@ void NetworkExecution::BeginSend(Slice& slice, int step) {
   const Block& source = what.sources.front();
   Landing& from = slice.landings[static_cast<size_t>(step)];
   if (from.at == nullptr) {
-    const MemoryView buffer = Resolve(slice, source);
+    const EncodedStep* const encoded = EncodedAt(step);
+    const MemoryView buffer = Resolve(slice, encoded == nullptr ? source : encoded->sources[0]);
     if (Scales(source)) {
       from = {TakeLanding(), true};
       return BeginWork(slice, step);  // and comes back
@@ -225,9 +233,10 @@ void NetworkExecution::BeginSend(Slice& slice, int step) {
   }
   ++outstanding_;
   // Computed from the slice alone, so that all hosts state about the same.
-  const uint64_t left = (slices_ - slice.number) * slice_bytes_ * binding_.program->sends();
-  NoteBegun(port_->Send(NameOf(slice, what), {from.at, ElementsOf(slice, what) * element_bytes_},
-                        left, this, TokenOf(slice, step)));
+  const uint64_t left =
+      (slices_ - slice.number) * MessageBytes(binding_.slice_elements) * binding_.program->sends();
+  NoteBegun(port_->Send(NameOf(slice, what), {from.at, MessageBytes(ElementsOf(slice, what))}, left,
+                        this, TokenOf(slice, step)));
 }
 
 void NetworkExecution::BeginReceive(Slice& slice, int step) {
@@ -238,7 +247,9 @@ void NetworkExecution::BeginReceive(Slice& slice, int step) {
     if (to.there) AfterReceive(slice, step);
     return;
   }
-  if (what.kind == StepKind::kReceive) {
+  if (const EncodedStep* const encoded = EncodedAt(step); encoded != nullptr) {
+    if (encoded->landing.has_value()) to.at = Resolve(slice, *encoded->landing).address;
+  } else if (what.kind == StepKind::kReceive) {
     // Received straight into the first destination that can be reached.
     for (const Block& destination : what.destinations) {
       to.at = Resolve(slice, destination).address;
@@ -247,7 +258,7 @@ void NetworkExecution::BeginReceive(Slice& slice, int step) {
   }
   if (to.at == nullptr) to = {TakeLanding(), true};
   ++outstanding_;
-  NoteBegun(port_->Receive(NameOf(slice, what), {to.at, ElementsOf(slice, what) * element_bytes_},
+  NoteBegun(port_->Receive(NameOf(slice, what), {to.at, MessageBytes(ElementsOf(slice, what))},
                            this, TokenOf(slice, step)));
 }
 
@@ -282,8 +293,11 @@ void NetworkExecution::ReceiveEarly() {
 
 void NetworkExecution::AfterReceive(Slice& slice, int step) {
   const NetworkStep& what = StepAt(step);
-  const bool is_there = what.kind == StepKind::kReceive && what.destinations.size() == 1 &&
-                        !slice.landings[static_cast<size_t>(step)].pooled;
+  const EncodedStep* const encoded = EncodedAt(step);
+  const bool is_there = encoded != nullptr
+                            ? encoded->destinations.empty()
+                            : what.kind == StepKind::kReceive && what.destinations.size() == 1 &&
+                                  !slice.landings[static_cast<size_t>(step)].pooled;
   if (is_there) {
     ReleaseLanding(slice, step);
     return FinishStep(slice, step);
@@ -318,12 +332,15 @@ void NetworkExecution::BeginWork(Slice& slice, int step) {
   work->slice = &slice;
   work->step = step;
   AddSources(*work);
+  const EncodedStep* const encoded = EncodedAt(step);
   if (what.kind == StepKind::kSend) {
     work->outputs.push_back(MemoryView{.address = slice.landings[static_cast<size_t>(step)].at});
   } else {
-    for (const Block& block : what.destinations) work->outputs.push_back(Resolve(slice, block));
+    for (const Block& block : encoded != nullptr ? encoded->destinations : what.destinations) {
+      work->outputs.push_back(Resolve(slice, block));
+    }
   }
-  const HostProgram* program = &what.work;
+  const HostProgram* program = encoded != nullptr ? &encoded->work : &what.work;
   if (program->steps.front().kind == StepKind::kCopy && !what.sources.empty() &&
       Scales(what.sources.front())) {
     // The step is not a copy but the sum of one contribution.
@@ -332,7 +349,8 @@ void NetworkExecution::BeginWork(Slice& slice, int step) {
     program = &work->scaling;
   }
   const bool averages = binding_.op == ReduceOperator::kAvg;
-  RunWork(work, program, ElementsOf(slice, what), averages ? ReduceOperator::kSum : binding_.op);
+  RunWork(work, program, ElementsOf(slice, what), averages ? ReduceOperator::kSum : binding_.op,
+          encoded);
 }
 
 void NetworkExecution::AddSources(Work& work) {
@@ -343,7 +361,8 @@ void NetworkExecution::AddSources(Work& work) {
         MemoryView{.address = work.slice->landings[static_cast<size_t>(work.step)].at});
     work.scalars.push_back(one);
   }
-  for (const Block& block : step.sources) {
+  const EncodedStep* const encoded = EncodedAt(work.step);
+  for (const Block& block : encoded != nullptr ? encoded->sources : step.sources) {
     work.inputs.push_back(Resolve(*work.slice, block));
     work.scalars.push_back(Scales(block) ? scalars_[static_cast<size_t>(block.rank)] : one);
   }
@@ -370,7 +389,7 @@ void NetworkExecution::BeginAveraging(Slice& slice) {
 }
 
 void NetworkExecution::RunWork(Work* work, const HostProgram* program, uint64_t elements,
-                               ReduceOperator op) {
+                               ReduceOperator op, const EncodedStep* encoded) {
   Binding binding;
   binding.program = program;
   binding.type = binding_.type;
@@ -384,6 +403,12 @@ void NetworkExecution::RunWork(Work* work, const HostProgram* program, uint64_t 
   binding.shared = work_engine_->shared();
   binding.tenant = binding_.tenant;
   binding.weight = binding_.weight;
+  if (encoded != nullptr) {
+    binding.encoded = {.format = wire_,
+                       .inputs = encoded->encoded_inputs,
+                       .outputs = encoded->encoded_outputs,
+                       .rounds = encoded->rounds};
+  }
   const Status bound = work->execution.Bind(binding, work_engine_->machine());
   if (!bound.ok()) {
     free_works_.push_back(work);
@@ -488,7 +513,7 @@ uint64_t NetworkExecution::ElementsOf(const Slice& slice, const NetworkStep& ste
 MemoryView NetworkExecution::Resolve(const Slice& slice, const Block& block) const {
   if (block.space == Space::kScratch) {
     return MemoryView{.address =
-                          slice.scratch.get() + static_cast<size_t>(block.index) * slice_bytes_};
+                          slice.scratch.get() + static_cast<size_t>(block.index) * held_bytes_};
   }
   const std::vector<SlicedBuffer>& buffers = block.space == Space::kInput ? inputs_ : outputs_;
   const SlicedBuffer& buffer = buffers[static_cast<size_t>(block.rank)];

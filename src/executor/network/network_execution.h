@@ -29,6 +29,10 @@ struct NetworkBinding : Operands {
   /// Number of slices under way at a time, each at another step: reductions hide behind the wire,
   /// and both of its directions are busy.
   int slices_at_once = 4;
+  /// Format of the messages where values are summed up (WireFormatFor); others go as they are.
+  /// Equal on all hosts. Requires: the program is of a reducing collective, and made for it
+  /// (NetworkProgram::Messages), or the format is kSame.
+  WireFormat wire = WireFormat::kSame;
   /// Tells of ranks that copy while it is under way; must live until the operation is done.
   /// nullptr: all data is there.
   SliceFeed* feed = nullptr;
@@ -58,7 +62,8 @@ class NetworkExecution final : public FedExecution, private MessageListener {
   NetworkExecution(const NetworkExecution&) = delete;
   NetworkExecution& operator=(const NetworkExecution&) = delete;
 
-  /// Errors: kInvalidArgument for a binding without slices. Failures of work or messages come with
+  /// Errors: kInvalidArgument for a binding without slices; kInternalError for a program that is
+  /// not made for the wire format. Failures of work or messages come with
   /// status().
   Status Start(const NetworkBinding& binding);
 
@@ -148,13 +153,25 @@ class NetworkExecution final : public FedExecution, private MessageListener {
   void BeginWork(Slice& slice, int step);
   void AddSources(Work& work);
   void BeginAveraging(Slice& slice);
-  void RunWork(Work* work, const HostProgram* program, uint64_t elements, ReduceOperator op);
+  void RunWork(Work* work, const HostProgram* program, uint64_t elements, ReduceOperator op,
+               const EncodedStep* encoded = nullptr);
   void FinishWork(Work* work);
   void ReleaseLanding(Slice& slice, int step);
   void Fail(Status status);
 
   const NetworkStep& StepAt(int step) const {
     return binding_.program->steps()[static_cast<size_t>(step)];
+  }
+  /// Returns how a step is carried out with messages in a wire format; nullptr if they have none.
+  const EncodedStep* EncodedAt(int step) const {
+    return encoded_ == nullptr ? nullptr : &encoded_->steps()[static_cast<size_t>(step)];
+  }
+  /// Returns the scratch blocks of a slice.
+  int ScratchBlocks() const {
+    return encoded_ == nullptr ? binding_.program->scratch_blocks() : encoded_->scratch_blocks();
+  }
+  uint64_t MessageBytes(uint64_t elements) const {
+    return WireBytes(wire_, binding_.type, elements);
   }
   static uint64_t TokenOf(const Slice& slice, int step);
   MessageName NameOf(const Slice& slice, const NetworkStep& step) const;
@@ -173,8 +190,11 @@ class NetworkExecution final : public FedExecution, private MessageListener {
   std::vector<SlicedBuffer> inputs_;
   std::vector<SlicedBuffer> outputs_;
   std::vector<uint64_t> scalars_;
+  WireFormat wire_ = WireFormat::kSame;      // of the messages of this operation
+  const EncodedProgram* encoded_ = nullptr;  // unless wire_ is kSame
   size_t element_bytes_ = 1;
   size_t slice_bytes_ = 0;
+  size_t held_bytes_ = 0;  // bytes of a scratch block or a landing: a slice, in whatever form
   uint32_t next_slice_ = 0;
   uint32_t slices_ = 0;
   uint32_t slices_left_ = 0;

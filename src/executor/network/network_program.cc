@@ -36,7 +36,7 @@ HostProgram MakeWork(const Step& step) {
 
 }  // namespace
 
-NetworkProgram::NetworkProgram(const HostProgram& program, int pieces)
+NetworkProgram::NetworkProgram(const HostProgram& program, int pieces, Messages messages)
     : pieces_(pieces), scratch_blocks_(program.scratch_blocks) {
   steps_.reserve(program.steps.size());
   for (const Step& step : program.steps) {
@@ -54,6 +54,7 @@ NetworkProgram::NetworkProgram(const HostProgram& program, int pieces)
   }
   NumberMessages();
   CollectOutputs();
+  if (messages == Messages::kPlainOrEncoded) encoded_ = EncodedProgram::Make(program);
   CountMemory();
 }
 
@@ -84,6 +85,7 @@ void NetworkProgram::CountMemory() {
                      2 * (step.sources.size() + step.destinations.size()) * sizeof(Block) +
                      sizeof(Step);
   }
+  if (encoded_ != nullptr) memory_bytes_ += encoded_->memory_bytes();
 }
 
 }  // namespace harmonaize

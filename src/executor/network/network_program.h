@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "src/executor/network/encoded_program.h"
 #include "src/schedule/ir/schedule.h"
 
 namespace harmonaize {
@@ -26,8 +28,12 @@ constexpr bool Receives(StepKind kind) {
 /// A host's program, prepared so that it can be run again and again with any buffers. Immutable.
 class NetworkProgram {
  public:
+  /// Whether a program can also be run with messages in a wire format. Only those of reducing
+  /// collectives can, and they take twice the memory.
+  enum class Messages { kPlain, kPlainOrEncoded };
+
   /// Requires: `program` is one of a schedule that has passed Check, with so many pieces.
-  NetworkProgram(const HostProgram& program, int pieces);
+  NetworkProgram(const HostProgram& program, int pieces, Messages messages = Messages::kPlain);
 
   const std::vector<NetworkStep>& steps() const { return steps_; }
   /// Returns the steps that wait for no other.
@@ -39,6 +45,8 @@ class NetworkProgram {
   uint64_t sends() const { return sends_; }
   int pieces() const { return pieces_; }
   int scratch_blocks() const { return scratch_blocks_; }
+  /// Returns the program for messages in a wire format; nullptr if it cannot be run so.
+  const EncodedProgram* encoded() const { return encoded_.get(); }
 
   /// Returns about how much memory it takes, in bytes.
   size_t memory_bytes() const { return memory_bytes_; }
@@ -58,6 +66,7 @@ class NetworkProgram {
   int pieces_ = 1;
   int scratch_blocks_ = 0;
   std::vector<Block> outputs_;
+  std::unique_ptr<const EncodedProgram> encoded_;
   size_t memory_bytes_ = 0;
 };
 

@@ -210,6 +210,11 @@ ExecutorCluster::ExecutorCluster(int hosts, uint32_t seed) : seed_(seed), networ
 }
 
 std::string ExecutorCluster::Run(const NetworkCase& test_case) {
+  const std::string error = RunUnchecked(test_case);
+  return error.empty() ? Check() : error;
+}
+
+std::string ExecutorCluster::RunUnchecked(const NetworkCase& test_case) {
   case_ = &test_case;
   const OutlineResult outline = test_case.algorithm->make(test_case.problem, test_case.options);
   if (!outline.ok()) return outline.status().ToString();
@@ -222,7 +227,8 @@ std::string ExecutorCluster::Run(const NetworkCase& test_case) {
     const Status& status = At(program.host).execution->status();
     if (!status.ok()) return status.ToString();
   }
-  return network_.Empty() ? Check() : "messages were left over";
+  TakeCopies();
+  return network_.Empty() ? "" : "messages were left over";
 }
 
 void ExecutorCluster::RunIntoCut(const NetworkCase& test_case, int host) {
@@ -257,6 +263,10 @@ void ExecutorCluster::FillBuffers() {
     for (size_t i = 0; i < inputs_[r].size(); ++i) {
       inputs_[r][i] = Value(static_cast<int>(r), i);
     }
+    if (case_->fill) {
+      const std::vector<uint32_t> words = case_->fill(static_cast<int>(r), inputs_[r].size());
+      std::copy(words.begin(), words.end(), inputs_[r].begin());
+    }
     input_buffers_[r] = MemoryView{reinterpret_cast<std::byte*>(inputs_[r].data())};
     output_buffers_[r] = MemoryView{reinterpret_cast<std::byte*>(outputs_[r].data())};
   }
@@ -268,25 +278,32 @@ void ExecutorCluster::Allocate(int rank) {
   const Problem& problem = case_->problem;
   const BufferBlocks blocks =
       BlocksOf(problem.collective, static_cast<int>(memory_.size()), rank, problem.root);
-  const uint64_t send = blocks.send * case_->count;
-  const uint64_t receive = blocks.receive * case_->count;
+  const uint64_t unit = case_->count * (DataTypeSize(case_->type) / sizeof(uint32_t));
+  const uint64_t send = blocks.send * unit;
+  const uint64_t receive = blocks.receive * unit;
   memory_[r].resize(send + receive);
   inputs_[r] = {memory_[r].data(), send};
   outputs_[r] = {memory_[r].data() + send, receive};
   if (!problem.in_place || send == 0 || receive == 0) return;
-  const uint64_t shift = std::min(send, receive) < std::max(send, receive) ? r * case_->count : 0;
+  const uint64_t shift = std::min(send, receive) < std::max(send, receive) ? r * unit : 0;
   inputs_[r] = {memory_[r].data() + (send < receive ? shift : 0), send};
   outputs_[r] = {memory_[r].data() + (receive < send ? shift : 0), receive};
 }
 
 void ExecutorCluster::Start(const HostProgram& program) {
   Host& host = At(program.host);
-  host.program = std::make_unique<NetworkProgram>(program, schedule_.pieces);
+  const bool reduces = Reduces(case_->problem.collective);
+  host.program = std::make_unique<NetworkProgram>(
+      program, schedule_.pieces,
+      reduces ? NetworkProgram::Messages::kPlainOrEncoded : NetworkProgram::Messages::kPlain);
   scalars_.assign(input_buffers_.size(), 0);
-  for (size_t r = 0; r < scalars_.size(); ++r) scalars_[r] = r + 2;
+  for (size_t r = 0; r < scalars_.size(); ++r) {
+    scalars_[r] = case_->type == DataType::kUint32 ? r + 2 : OneBits(case_->type);
+  }
   NetworkBinding binding;
   binding.program = host.program.get();
-  binding.type = DataType::kUint32;
+  binding.type = case_->type;
+  binding.wire = case_->wire;
   binding.op = case_->op;
   binding.count = case_->count;
   binding.inputs = input_buffers_;
@@ -384,11 +401,14 @@ uint32_t ExecutorCluster::Expected(int rank, uint64_t i) const {
   return 0;
 }
 
-std::string ExecutorCluster::Check() {
-  // What ranks took is what counts.
+// What ranks took is what counts.
+void ExecutorCluster::TakeCopies() {
   for (const std::unique_ptr<Host>& host : hosts_) {
     if (host->copying != nullptr) host->copying->TakeRest();
   }
+}
+
+std::string ExecutorCluster::Check() {
   for (size_t r = 0; r < outputs_.size(); ++r) {
     for (size_t i = 0; i < outputs_[r].size(); ++i) {
       const uint32_t expected = Expected(static_cast<int>(r), i);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -126,7 +127,7 @@ class CopyingRanks final : public SliceFeed {
   std::mt19937 random_;
 };
 
-/// A collective over uint32 values, by any algorithm.
+/// A collective by any algorithm, over uint32 values unless it says otherwise.
 struct NetworkCase {
   const Algorithm* algorithm = nullptr;
   Problem problem;
@@ -134,7 +135,11 @@ struct NetworkCase {
   ReduceOperator op = ReduceOperator::kSum;
   uint64_t count = 0;
   uint64_t slice_elements = 0;
-  bool copies_along = false;  ///< Whether CopyingRanks take part.
+  bool copies_along = false;  ///< Whether CopyingRanks take part: for elements of four bytes.
+  DataType type = DataType::kUint32;
+  WireFormat wire = WireFormat::kSame;
+  /// Returns a rank's input, as so many words of the elements' bytes. Empty: any values.
+  std::function<std::vector<uint32_t>(int rank, size_t words)> fill = {};
 };
 
 /// Returns the algorithms for several hosts.
@@ -150,6 +155,11 @@ class ExecutorCluster {
 
   /// Runs a case. Returns "" or the first error.
   std::string Run(const NetworkCase& test_case);
+  /// Runs a case as Run does, but does not look at what comes of it.
+  std::string RunUnchecked(const NetworkCase& test_case);
+  /// Return a rank's buffers after a run, as words.
+  std::span<const uint32_t> input(int rank) const { return inputs_[static_cast<size_t>(rank)]; }
+  std::span<const uint32_t> output(int rank) const { return outputs_[static_cast<size_t>(rank)]; }
   /// Starts as Run does, cuts a host off, and cancels on the others after a while.
   void RunIntoCut(const NetworkCase& test_case, int host);
 
@@ -175,6 +185,7 @@ class ExecutorCluster {
   static uint32_t Value(int rank, uint64_t i);
   uint32_t Reduced(uint64_t i) const;
   uint32_t Expected(int rank, uint64_t i) const;
+  void TakeCopies();
   std::string Check();
 
   const uint32_t seed_;

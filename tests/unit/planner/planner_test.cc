@@ -258,5 +258,77 @@ TEST(PlanFileTest, ErrorsSayWhereAndWhat) {
   holds(error("[plan]\nalgorithm = \"ring\"\n[[group]]\nhosts = [\"host0\"]\n"), "takes no groups");
 }
 
+// ---------------------------------------------------------------------------------------------
+// Formats on the wire
+
+WireTerms AnyFormat(double error_bound) {
+  return {.bf16 = true, .fp8 = true, .error_bound = error_bound};
+}
+
+TEST(PlannerTest, SendsSumsInAFormatThatIsFasterWithinTheBound) {
+  const FabricModel model = ShippedFabric("two-racks");
+  const Planner planner =
+      PlannerFor(model, ProblemOn(model, Collective::kAllReduce), {.wire = AnyFormat(0.02)});
+  const RankedPlan plain = planner.PlanFor(kLarge, {}).plans[0];
+  const RankedPlan bf16 = planner.PlanFor(kLarge).plans[0];
+  EXPECT_EQ(plain.wire, WireFormat::kSame);
+  EXPECT_EQ(bf16.wire, WireFormat::kBf16);
+  EXPECT_GT(plain.prediction.seconds, 1.9 * bf16.prediction.seconds);
+  const RankedPlan fp8 = planner.PlanFor(kLarge, AnyFormat(0.5)).plans[0];
+  EXPECT_EQ(fp8.wire, WireFormat::kFp8);
+  EXPECT_GT(plain.prediction.seconds, 3.7 * fp8.prediction.seconds);
+  // Small messages take as long in any format.
+  EXPECT_EQ(planner.PlanFor(256, AnyFormat(0.5)).plans[0].wire, WireFormat::kSame);
+}
+
+TEST(PlannerTest, KeepsTheErrorBoundWithEachPlan) {
+  const FabricModel model = ShippedFabric("two-racks");
+  const Planner planner =
+      PlannerFor(model, ProblemOn(model, Collective::kAllReduce), {.wire = AnyFormat(1)});
+  for (const double bound : {0.0, 0.005, 0.008, 0.012, 0.02, 0.2, 1.0}) {
+    for (const RankedPlan& plan : planner.PlanFor(kLarge, AnyFormat(bound)).plans) {
+      const int roundings = planner.candidates()[plan.candidate].roundings;
+      ASSERT_GE(roundings, 2);
+      EXPECT_LE(WireErrorBound(plan.wire, roundings, 4), bound) << AlgorithmOf(planner, plan);
+    }
+  }
+  EXPECT_EQ(planner.PlanFor(kLarge, AnyFormat(0.005)).plans[0].wire, WireFormat::kSame);
+}
+
+TEST(PlannerTest, WithADeadlineTheLeastLossyFormatThatMeetsItIsUsed) {
+  const FabricModel model = ShippedFabric("two-racks");
+  const Planner planner =
+      PlannerFor(model, ProblemOn(model, Collective::kAllReduce), {.wire = AnyFormat(0.5)});
+  const double plain = planner.PlanFor(kLarge, {}).plans[0].prediction.seconds;
+  const auto format = [&](double deadline_seconds, bool fp8 = true) {
+    WireTerms terms = AnyFormat(0.5);
+    terms.fp8 = fp8;
+    terms.deadline_seconds = deadline_seconds;
+    return planner.PlanFor(kLarge, terms).plans[0].wire;
+  };
+  EXPECT_EQ(format(1.01 * plain), WireFormat::kSame);
+  EXPECT_EQ(format(0.9 * plain), WireFormat::kBf16);
+  EXPECT_EQ(format(0.4 * plain), WireFormat::kFp8);
+  // Nothing meets it: the fastest.
+  EXPECT_EQ(format(0.1 * plain), WireFormat::kFp8);
+  EXPECT_EQ(format(0.1 * plain, false), WireFormat::kBf16);
+}
+
+TEST(PlannerTest, SumsStayAsTheyAreUnlessTheyMayChange) {
+  const FabricModel model = ShippedFabric("two-racks");
+  const WireTerms terms = AnyFormat(1);
+  const Problem reduces = ProblemOn(model, Collective::kAllReduce);
+  const Problem gathers = ProblemOn(model, Collective::kAllGather);
+  for (const Planner& planner :
+       {PlannerFor(model, gathers, {.wire = terms}),
+        PlannerFor(model, reduces, {.reproducible = true, .wire = terms}),
+        PlannerFor(model, reduces, {.policy = PlanPolicy::kStaticRing, .wire = terms}),
+        PlannerFor(model, reduces)}) {
+    for (const RankedPlan& plan : planner.PlanFor(kLarge).plans) {
+      EXPECT_EQ(plan.wire, WireFormat::kSame) << AlgorithmOf(planner, plan);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace harmonaize
