@@ -407,7 +407,9 @@ void NetworkRunner::LoseHost(int host) {
   for (const int rank : lost) services_.ranks->OnRankLeft(*communicator_, rank);
 }
 
-void NetworkRunner::OnTermsChanged() {}
+void NetworkRunner::OnTermsChanged() {
+  group_.plans().OnTermsChanged();
+}
 
 // ---------------------------------------------------------------------------------------------
 // Ranks that are late

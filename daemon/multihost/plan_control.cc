@@ -126,7 +126,36 @@ void PlanControl::NoteCongestion(const std::vector<HomePlanner::Reviewed>& revie
   on_links_(change == CutSlowdown::Change::kDegraded, now / stated);
 }
 
+void PlanControl::OnTermsChanged() {
+  terms_changed_ = true;
+  if (!asking_ && !switching_->under_way()) ProposeByTerms();
+}
+
+void PlanControl::ProposeByTerms() {
+  terms_changed_ = false;
+  std::vector<PlanKey> keys;
+  for (const PlanRecord& record : records_()) keys.push_back(record.plan.key);
+  if (keys.empty()) return;
+  asking_ = true;
+  home_planner_->AskForOthers(std::move(keys), 0, [this](std::vector<CollectivePlan> plans) {
+    asking_ = false;
+    std::vector<CollectivePlan> others;
+    for (const PlanRecord& record : records_()) {
+      const auto found = std::find_if(plans.begin(), plans.end(), [&](const CollectivePlan& plan) {
+        return plan.key == record.plan.key;
+      });
+      if (found == plans.end() || !found->status.ok()) continue;
+      if (!CarriesOutAlike(*found, record.plan)) others.push_back(std::move(*found));
+    }
+    if (others.empty()) return;
+    if (!switching_->Propose(std::move(others), "the job's requirements have changed")) {
+      terms_changed_ = true;
+    }
+  });
+}
+
 void PlanControl::Tick(uint64_t now_ns) {
+  if (terms_changed_ && !asking_ && !switching_->under_way()) ProposeByTerms();
   if (config_.switch_every_ms == 0 || now_ns < next_switch_ns_) return;
   next_switch_ns_ = now_ns + static_cast<uint64_t>(config_.switch_every_ms) * 1'000'000;
   if (!asking_ && !switching_->under_way()) ProposeOthers();

@@ -34,7 +34,11 @@ class PlanControl {
 
   /// Takes in what links have for this communicator, where that is not what the fabric states.
   void OnRates(const EdgeRates& rates, const FabricModel& fabric, uint64_t now_ns);
-  /// Changes plans as often as the configuration asks for (PlansConfig::switch_every_ms).
+  /// Has plans in use give way to those that are chosen by the job's terms of now, whatever time
+  /// they are predicted to take: at once, or when the change is over that is under way.
+  void OnTermsChanged();
+  /// Goes on with that. Changes plans as often as the configuration asks for
+  /// (PlansConfig::switch_every_ms).
   void Tick(uint64_t now_ns);
   /// How much of its speed the communicator loses now.
   const Congestion& congestion() const { return congestion_; }
@@ -46,6 +50,7 @@ class PlanControl {
   void NoteCongestion(const std::vector<HomePlanner::Reviewed>& reviewed,
                       std::map<PlanKey, double>& weights);
   void ProposeOthers();
+  void ProposeByTerms();
 
   const PlansConfig config_;
   HomePlanner* const home_planner_;
@@ -70,6 +75,7 @@ class PlanControl {
   };
   std::map<PlanKey, Use> uses_;
 
+  bool terms_changed_ = false;  ///< Since plans were made by them last.
   uint64_t next_switch_ns_ = 0;
   size_t turn_ = 0;
   bool asking_ = false;

@@ -7,6 +7,7 @@
 #include "daemon/cluster/this_daemon.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/plans/job_plan_terms.h"
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/guarded.h"
@@ -39,7 +40,8 @@ PlanTable::PlanTable(const HostServices& services, Communicator* communicator, H
       switching_(communicator, group, this) {
   if (!host_group_->is_home()) return;
   home_planner_ = std::make_unique<HomePlanner>(
-      *services.config, host_group_->fabric()->rated, FabricHostOfRank(), services.background,
+      *services.config, host_group_->fabric()->rated, FabricHostOfRank(),
+      [this](const PlanKey& key) { return TermsOf(key); }, services.background,
       communicator->tenant().identity.number,
       [loop = services.loop](std::function<void()> call) { loop->Post(std::move(call)); });
   control_ = std::make_unique<PlanControl>(
@@ -64,6 +66,16 @@ PlanKey PlanTable::KeyFor(const OperationDescriptor& descriptor) {
   const int root = HasRoot(descriptor.collective) ? descriptor.root : -1;
   const int size_class = SizeClassOf(descriptor.count * DataTypeSize(descriptor.type));
   return {descriptor.collective, root, size_class};
+}
+
+PlanTerms PlanTable::TermsOf(const PlanKey& key) const {
+  const uint64_t bytes = OperationBytes(key.collective, communicator_->ranks(),
+                                        SizeClasses()[static_cast<size_t>(key.size_class)]);
+  return PlanTermsOf(communicator_->terms().For(communicator_->name(), key.collective, bytes));
+}
+
+void PlanTable::OnTermsChanged() {
+  if (control_ != nullptr) control_->OnTermsChanged();
 }
 
 std::vector<int> PlanTable::FabricHostOfRank() const {

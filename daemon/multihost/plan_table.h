@@ -59,6 +59,9 @@ class PlanTable {
   /// that.
   void OnRates(const EdgeRates& rates);
 
+  /// Has plans made by what was granted to the job since.
+  void OnTermsChanged();
+
   // Plans that change.
 
   PlanSwitching& switching() { return switching_; }
@@ -102,6 +105,7 @@ class PlanTable {
   };
   int64_t KeptBytes() const;
   static PlanKey KeyFor(const OperationDescriptor& descriptor);
+  PlanTerms TermsOf(const PlanKey& key) const;
 
   void TellRates(const EdgeRates& rates);
   void DealAnew(HostPlan* plan);

@@ -1,5 +1,6 @@
 #include "daemon/plans/home_planner.h"
 
+#include <algorithm>
 #include <mutex>
 #include <type_traits>
 #include <utility>
@@ -30,11 +31,15 @@ int SizeClassOf(uint64_t bytes) {
 
 namespace {
 
-WireTerms WireTermsOf(const PlansConfig& config) {
+/// Returns a job's terms with what the configuration says where the job says nothing.
+PlanTerms WithDefaults(PlanTerms terms, const PlansConfig& config) {
+  terms.reproducible |= config.reproducible;
+  if (terms.wire.AllowsAny()) return terms;
   const WireFormat most = FindWireFormat(config.compression).value_or(WireFormat::kSame);
-  return {.bf16 = most != WireFormat::kSame,
-          .fp8 = most == WireFormat::kFp8,
-          .error_bound = config.compression_error_bound};
+  terms.wire.bf16 = most != WireFormat::kSame;
+  terms.wire.fp8 = most == WireFormat::kFp8;
+  terms.wire.error_bound = config.compression_error_bound;
+  return terms;
 }
 
 }  // namespace
@@ -53,29 +58,37 @@ struct HomePlanner::Shared {
   };
   std::mutex mutex;
   EdgeRates rates;  // guarded by mutex
-  std::map<std::pair<Collective, int>, std::shared_ptr<const OnModel>>
-      planners;  // for these rates; likewise
+  /// A planner, and what it is for.
+  struct Known {
+    Collective collective;
+    int root;
+    PlanTerms terms;
+    std::shared_ptr<const OnModel> planner;
+  };
+  std::vector<Known> planners;  // for these rates, the oldest first; likewise
 
-  std::map<PlanKey, double> stated_seconds;  // the background thread's
+  // The background thread's: by key, the terms and the time.
+  std::map<PlanKey, std::pair<PlanTerms, double>> stated_seconds;
 
   Problem ProblemOf(Collective collective, int root) const;
-  Result<std::shared_ptr<const OnModel>> PlannerFor(Collective collective, int root);
-  Result<Planner> MakePlanner(const FabricModel& model, const Problem& problem) const;
+  std::shared_ptr<const OnModel> FindPlanner(const Asked& asked) const;  // requires: mutex
+  Result<std::shared_ptr<const OnModel>> PlannerFor(const Asked& asked);
+  Result<Planner> MakePlanner(const FabricModel& model, const Problem& problem,
+                              const PlanTerms& terms) const;
   /// Returns the `turn`-th best plan, beginning again after the last one. Throws nothing, since a
   /// caller waits for the answer.
-  CollectivePlan Plan(const PlanKey& key, size_t turn);
-  Status Choose(const PlanKey& key, size_t turn, CollectivePlan* plan);
+  CollectivePlan Plan(const Asked& asked, size_t turn);
+  Status Choose(const Asked& asked, size_t turn, CollectivePlan* plan);
   void SetRates(const EdgeRates& now);
   /// Returns the predicted time of the best plan if all links carry what the fabric states. Thread:
   /// one, the background's.
-  Result<double> StatedSeconds(const PlanKey& key);
+  Result<double> StatedSeconds(const Asked& asked);
   Result<double> PredictNow(const CollectivePlan& plan, const EdgeRates& now) const;
 };
 
-Result<Planner> HomePlanner::Shared::MakePlanner(const FabricModel& model,
-                                                 const Problem& problem) const {
-  PlannerOptions options{
-      .reproducible = config.reproducible, .costs = costs, .wire = WireTermsOf(config)};
+Result<Planner> HomePlanner::Shared::MakePlanner(const FabricModel& model, const Problem& problem,
+                                                 const PlanTerms& terms) const {
+  PlannerOptions options{.costs = costs, .terms = WithDefaults(terms, config)};
   options.policy = FindPlanPolicy(config.policy).value_or(PlanPolicy::kAdaptive);
   Status why;
   if (options.policy == PlanPolicy::kFixed) {
@@ -92,13 +105,20 @@ Result<Planner> HomePlanner::Shared::MakePlanner(const FabricModel& model,
     why = planner.status();
   }
   // A tenant has not written the configuration, and gets its operation all the same.
-  Log(LogLevel::kWarning, kLogTuning,
-      "the policy '{}' has no plan for {} of {} ranks, so it is planned adaptively: {}",
-      config.policy, CollectiveName(problem.collective), host_of_rank.size(), why.message());
-  options.policy = PlanPolicy::kAdaptive;
+  if (options.policy != PlanPolicy::kAdaptive) {
+    Log(LogLevel::kWarning, kLogTuning,
+        "the policy '{}' has no plan for {} of {} ranks, so it is planned adaptively: {}",
+        config.policy, CollectiveName(problem.collective), host_of_rank.size(), why.message());
+    options.policy = PlanPolicy::kAdaptive;
+    Result<Planner> planner = Planner::Make(model, problem, options);
+    if (planner.ok()) return planner;
+  }
+  // So does a job whose algorithms do not carry out this collective.
+  options.terms.allowed_algorithms.clear();
+  options.terms.forbidden_algorithms.clear();
   Result<Planner> planner = Planner::Make(model, problem, options);
-  if (planner.ok() || !options.reproducible) return planner;
-  options.reproducible = false;
+  if (planner.ok() || !options.terms.reproducible) return planner;
+  options.terms.reproducible = false;
   return Planner::Make(model, problem, options);
 }
 
@@ -107,23 +127,31 @@ Problem HomePlanner::Shared::ProblemOf(Collective collective, int root) const {
   return {.collective = collective, .host_of_rank = host_of_rank, .root = root, .in_place = true};
 }
 
+std::shared_ptr<const HomePlanner::Shared::OnModel> HomePlanner::Shared::FindPlanner(
+    const Asked& asked) const {
+  const auto found = std::find_if(planners.begin(), planners.end(), [&](const Known& known) {
+    return known.collective == asked.key.collective && known.root == asked.key.root &&
+           known.terms == asked.terms;
+  });
+  return found == planners.end() ? nullptr : found->planner;
+}
+
 Result<std::shared_ptr<const HomePlanner::Shared::OnModel>> HomePlanner::Shared::PlannerFor(
-    Collective collective, int root) {
-  const std::pair key(collective, root);
+    const Asked& asked) {
   EdgeRates now;
   {
     const std::lock_guard lock(mutex);
-    const auto found = planners.find(key);
-    if (found != planners.end()) return found->second;
+    if (std::shared_ptr<const OnModel> known = FindPlanner(asked)) return known;
     now = rates;
   }
+  const auto [collective, root, size_class] = asked.key;
   HZ_ASSIGN_OR_RETURN(std::shared_ptr<const FabricModel> model, models->With(now));
-  HZ_ASSIGN_OR_RETURN(Planner made, MakePlanner(*model, ProblemOf(collective, root)));
+  HZ_ASSIGN_OR_RETURN(Planner made, MakePlanner(*model, ProblemOf(collective, root), asked.terms));
   auto planner = std::make_shared<const OnModel>(OnModel{now, std::move(model), std::move(made)});
   const std::lock_guard lock(mutex);
   if (rates != now) return std::shared_ptr<const OnModel>(std::move(planner));
   if (planners.size() >= kMostPlanners) planners.erase(planners.begin());
-  planners.emplace(key, planner);
+  planners.push_back({collective, root, asked.terms, planner});
   return std::shared_ptr<const OnModel>(std::move(planner));
 }
 
@@ -134,15 +162,16 @@ void HomePlanner::Shared::SetRates(const EdgeRates& now) {
   planners.clear();
 }
 
-CollectivePlan HomePlanner::Shared::Plan(const PlanKey& key, size_t turn) {
-  CollectivePlan plan{.key = key};
-  plan.status = Caught([&] { return Choose(key, turn, &plan); });
+CollectivePlan HomePlanner::Shared::Plan(const Asked& asked, size_t turn) {
+  CollectivePlan plan{.key = asked.key};
+  plan.status = Caught([&] { return Choose(asked, turn, &plan); });
   return plan;
 }
 
-Status HomePlanner::Shared::Choose(const PlanKey& key, size_t turn, CollectivePlan* chosen_plan) {
+Status HomePlanner::Shared::Choose(const Asked& asked, size_t turn, CollectivePlan* chosen_plan) {
   CollectivePlan& plan = *chosen_plan;
-  HZ_ASSIGN_OR_RETURN(const auto made, PlannerFor(key.collective, key.root));
+  const PlanKey& key = asked.key;
+  HZ_ASSIGN_OR_RETURN(const auto made, PlannerFor(asked));
   const Planner& planner = made->planner;
   const PlannedSize planned = planner.PlanFor(SizeClasses()[static_cast<size_t>(key.size_class)]);
   const RankedPlan& chosen = planned.plans[turn % planned.plans.size()];
@@ -169,15 +198,18 @@ Status HomePlanner::Shared::Choose(const PlanKey& key, size_t turn, CollectivePl
   return Status::Ok();
 }
 
-Result<double> HomePlanner::Shared::StatedSeconds(const PlanKey& key) {
+Result<double> HomePlanner::Shared::StatedSeconds(const Asked& asked) {
+  const PlanKey& key = asked.key;
   const auto known = stated_seconds.find(key);
-  if (known != stated_seconds.end()) return known->second;
+  if (known != stated_seconds.end() && known->second.first == asked.terms) {
+    return known->second.second;
+  }
   HZ_ASSIGN_OR_RETURN(const std::shared_ptr<const FabricModel> model, models->With({}));
   HZ_ASSIGN_OR_RETURN(const Planner planner,
-                      MakePlanner(*model, ProblemOf(key.collective, key.root)));
+                      MakePlanner(*model, ProblemOf(key.collective, key.root), asked.terms));
   const uint64_t bytes = SizeClasses()[static_cast<size_t>(key.size_class)];
   const double seconds = planner.PlanFor(bytes).plans.front().prediction.seconds;
-  stated_seconds[key] = seconds;
+  stated_seconds[key] = {asked.terms, seconds};
   return seconds;
 }
 
@@ -201,9 +233,10 @@ Result<double> HomePlanner::Shared::PredictNow(const CollectivePlan& plan,
 }
 
 HomePlanner::HomePlanner(const Config& config, std::shared_ptr<RatedModels> models,
-                         std::vector<int> host_of_rank, Background* background, uint32_t tenant,
-                         std::function<void(std::function<void()>)> post)
+                         std::vector<int> host_of_rank, TermsOf terms, Background* background,
+                         uint32_t tenant, std::function<void(std::function<void()>)> post)
     : shared_(std::make_shared<Shared>()),
+      terms_of_(std::move(terms)),
       background_(background),
       tenant_(tenant),
       post_(std::move(post)) {
@@ -220,15 +253,17 @@ void HomePlanner::Ask(const PlanKey& key, std::function<void(const CollectivePla
   if (found->second.made) return done(found->second.plan);
   found->second.asking.push_back(std::move(done));
   if (!first) return;
-  InBackground([shared = shared_, key] { return shared->Plan(key, 0); },
+  InBackground([shared = shared_, asked = AskedFor(key)] { return shared->Plan(asked, 0); },
                [this, key](const CollectivePlan& plan) { Decide(key, plan); });
 }
 
 void HomePlanner::AskForOthers(std::vector<PlanKey> keys, size_t turn,
                                std::function<void(std::vector<CollectivePlan>)> done) {
-  const auto plan_all = [shared = shared_, keys = std::move(keys), turn] {
+  std::vector<Asked> all;
+  for (const PlanKey& key : keys) all.push_back(AskedFor(key));
+  const auto plan_all = [shared = shared_, all = std::move(all), turn] {
     std::vector<CollectivePlan> plans;
-    for (const PlanKey& key : keys) plans.push_back(shared->Plan(key, turn));
+    for (const Asked& asked : all) plans.push_back(shared->Plan(asked, turn));
     return plans;
   };
   InBackground(plan_all, std::move(done));
@@ -237,13 +272,18 @@ void HomePlanner::AskForOthers(std::vector<PlanKey> keys, size_t turn,
 void HomePlanner::Review(std::vector<CollectivePlan> current, const EdgeRates& rates,
                          std::function<void(std::vector<Reviewed>)> done) {
   shared_->SetRates(rates);
-  const auto review_all = [shared = shared_, current = std::move(current), rates] {
+  std::vector<PlanTerms> terms;
+  for (const CollectivePlan& plan : current) terms.push_back(terms_of_(plan.key));
+  const auto review_all = [shared = shared_, current = std::move(current), terms = std::move(terms),
+                           rates] {
     std::vector<Reviewed> all;
-    for (const CollectivePlan& plan : current) {
+    for (size_t i = 0; i < current.size(); ++i) {
+      const CollectivePlan& plan = current[i];
+      const Asked asked{plan.key, terms[i]};
       const Result<double> seconds = shared->PredictNow(plan, rates);
-      const Result<double> stated = shared->StatedSeconds(plan.key);
+      const Result<double> stated = shared->StatedSeconds(asked);
       if (!seconds.ok() || !stated.ok()) continue;
-      CollectivePlan best = shared->Plan(plan.key, 0);
+      CollectivePlan best = shared->Plan(asked, 0);
       if (best.status.ok()) all.push_back({*seconds, *stated, std::move(best)});
     }
     return all;
@@ -273,11 +313,11 @@ void HomePlanner::Decide(const PlanKey& key, const CollectivePlan& plan) {
   for (const auto& done : std::exchange(decision.asking, {})) done(plan);
 }
 
-std::shared_ptr<const Planner> HomePlanner::PlannerFor(Collective collective, int root) const {
+std::shared_ptr<const Planner> HomePlanner::PlannerFor(const PlanKey& key) const {
   const std::lock_guard lock(shared_->mutex);
-  const auto found = shared_->planners.find({collective, root});
-  if (found == shared_->planners.end()) return nullptr;
-  return std::shared_ptr<const Planner>(found->second, &found->second->planner);
+  const std::shared_ptr<const Shared::OnModel> found = shared_->FindPlanner(AskedFor(key));
+  if (found == nullptr) return nullptr;
+  return std::shared_ptr<const Planner>(found, &found->planner);
 }
 
 }  // namespace harmonaize::daemon

@@ -10,6 +10,7 @@
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/lifetime.h"
 #include "src/planner/collective_plan.h"
+#include "src/planner/plan_terms.h"
 #include "src/planner/planner.h"
 #include "src/planner/rated_models.h"
 
@@ -24,10 +25,13 @@ int SizeClassOf(uint64_t bytes);
 /// engine.
 class HomePlanner {
  public:
+  /// What a job says of the plan of a key now.
+  using TermsOf = std::function<PlanTerms(const PlanKey&)>;
+
   /// `host_of_rank` has the fabric's numbers of hosts. `tenant` is the tenant whose turns in the
   /// background planning takes, see Background. `post` runs a call on the engine's thread.
   HomePlanner(const Config& config, std::shared_ptr<RatedModels> models,
-              std::vector<int> host_of_rank, Background* background, uint32_t tenant,
+              std::vector<int> host_of_rank, TermsOf terms, Background* background, uint32_t tenant,
               std::function<void(std::function<void()>)> post);
   ~HomePlanner();
 
@@ -55,9 +59,9 @@ class HomePlanner {
   void Review(std::vector<CollectivePlan> current, const EdgeRates& rates,
               std::function<void(std::vector<Reviewed>)> done);
 
-  /// Returns the planner of a collective, for reports on what it chose from; nullptr if no plan was
-  /// made at the rates of now. `root` is -1 for collectives without one.
-  std::shared_ptr<const Planner> PlannerFor(Collective collective, int root) const;
+  /// Returns the planner of a plan's collective by the terms of now, for reports on what it chose
+  /// from; nullptr if no plan was made at the rates of now.
+  std::shared_ptr<const Planner> PlannerFor(const PlanKey& key) const;
 
  private:
   struct Decision {
@@ -74,7 +78,15 @@ class HomePlanner {
   template <typename Work, typename Done>
   void InBackground(Work work, Done done);
 
+  /// A key, with what its job says of it.
+  struct Asked {
+    PlanKey key;
+    PlanTerms terms;
+  };
+  Asked AskedFor(const PlanKey& key) const { return {key, terms_of_(key)}; }
+
   const std::shared_ptr<Shared> shared_;
+  const TermsOf terms_of_;
   Background* const background_;
   const uint32_t tenant_;
   const std::function<void(std::function<void()>)> post_;

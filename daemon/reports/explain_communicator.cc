@@ -131,7 +131,6 @@ json DescribeMessage(const CollectivePlan& plan, const HostNames& names) {
 
 json DescribePlan(const HostGroup& group, const PlanRecord& record, const HostNames& names) {
   const CollectivePlan& plan = record.plan;
-  const Collective collective = plan.key.collective;
   const uint64_t class_bytes = SizeClasses()[static_cast<size_t>(plan.key.size_class)];
   json entry = DescribeMessage(plan, names);
   entry["measured"] = {{"operations", record.operations}};
@@ -141,7 +140,7 @@ json DescribePlan(const HostGroup& group, const PlanRecord& record, const HostNa
     entry["measured"]["seconds"] = record.seconds / static_cast<double>(record.operations);
   }
   if (group.plans().home_planner() == nullptr) return entry;
-  const auto planner = group.plans().home_planner()->PlannerFor(collective, plan.key.root);
+  const auto planner = group.plans().home_planner()->PlannerFor(plan.key);
   if (planner != nullptr) AddCandidates(*planner, class_bytes, mean_bytes, names, &entry);
   return entry;
 }

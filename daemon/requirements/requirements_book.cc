@@ -231,7 +231,8 @@ RequirementsMessage RequirementsBook::MessageOf(const Statements& statements) {
                               .forgotten_number = statements.forgotten().number,
                               .forgotten_unique = statements.forgotten().unique};
   for (const auto& [stamp, statement] : statements.ByStamp()) {
-    message.statements.push_back({stamp.number, stamp.unique, RequirementsText(statement)});
+    const std::string text = RequirementsText(statement);
+    message.statements.push_back({stamp.number, stamp.unique, {text.begin(), text.end()}});
   }
   return message;
 }
@@ -304,7 +305,8 @@ void RequirementsBook::OnStatements(transport::PeerId peer, const RequirementsMe
         parsed->statements.Forget({message.forgotten_number, message.forgotten_unique});
         for (const StatedRequirements& one : message.statements) {
           // A newer daemon may know keys that this one does not: the statement is left out then.
-          const Result<Requirements> read = ParseRequirements(one.document, "another daemon");
+          const std::string text(one.document.begin(), one.document.end());
+          const Result<Requirements> read = ParseRequirements(text, "another daemon");
           if (read.ok()) parsed->statements.Take(*read, {one.number, one.unique});
         }
         loop->Post([take, parsed] { take(*parsed); });

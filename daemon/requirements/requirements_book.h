@@ -9,6 +9,7 @@
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator_observer.h"
 #include "daemon/config/policy.h"
+#include "daemon/identity/tenant_identity.h"
 #include "daemon/quota/holdings.h"
 #include "daemon/quota/rate_table.h"
 #include "daemon/requirements/grant.h"

@@ -39,7 +39,7 @@ Status CandidateMaker::MakeFixed() {
     return InvalidArgument("the algorithm '{}' does not carry out {}", algorithm->name,
                            CollectiveName(collective));
   }
-  if (options_.reproducible && Reduces(collective) && !algorithm->in_rank_order) {
+  if (options_.terms.reproducible && Reduces(collective) && !algorithm->in_rank_order) {
     return InvalidArgument("the algorithm '{}' does not reduce in the order of the ranks",
                            algorithm->name);
   }
@@ -56,7 +56,7 @@ Status CandidateMaker::MakeStaticRing() {
   }
   if (hosts_ == 1) name = "one-host";
   const Algorithm* algorithm = FindAlgorithm(name);
-  if (options_.reproducible && Reduces(collective) && !algorithm->in_rank_order) {
+  if (options_.terms.reproducible && Reduces(collective) && !algorithm->in_rank_order) {
     return InvalidArgument(
         "a ring does not reduce in the order of the ranks; the policy 'adaptive' can");
   }
@@ -92,9 +92,10 @@ std::string CandidateMaker::WhyNot(const Algorithm& algorithm) const {
   const Problem& problem = planner_.problem_;
   const bool one_host = algorithm.name == "one-host";
   if (one_host != (hosts_ == 1)) return one_host ? "several hosts" : "one host";
-  if (options_.reproducible && Reduces(problem.collective) && !algorithm.in_rank_order) {
+  if (options_.terms.reproducible && Reduces(problem.collective) && !algorithm.in_rank_order) {
     return "does not reduce in the order of the ranks";
   }
+  if (!options_.terms.Allow(algorithm.name)) return "the job does not want it";
   if (problem.in_place && !algorithm.in_place) return "not in place";
   if (algorithm.needs_groups && groups_.empty()) return "the hosts make no groups by rack";
   if (hosts_ > algorithm.worth_hosts)
@@ -102,7 +103,7 @@ std::string CandidateMaker::WhyNot(const Algorithm& algorithm) const {
   if (algorithm.needs_fabric && hosts_ > options_.most_packed_hosts) {
     return fmt::format("more than {} hosts", options_.most_packed_hosts);
   }
-  if (algorithm.in_rank_order && !one_host && !options_.reproducible &&
+  if (algorithm.in_rank_order && !one_host && !options_.terms.reproducible &&
       hosts_ > options_.most_rank_order_hosts) {
     return fmt::format("more than {} hosts", options_.most_rank_order_hosts);
   }
@@ -136,8 +137,9 @@ void CandidateMaker::Consider(const Algorithm& algorithm) {
 // Exact where the schedule is short enough to be written out. Elsewhere each message in a row may
 // round once, and so may the first host.
 int CandidateMaker::RoundingsOf(const Outline& outline, const Summary& summary) const {
-  const bool rounds = options_.wire.AllowsAny() && options_.policy == PlanPolicy::kAdaptive &&
-                      !options_.reproducible && hosts_ > 1 && Reduces(outline.problem().collective);
+  const bool rounds = options_.terms.wire.AllowsAny() && options_.policy == PlanPolicy::kAdaptive &&
+                      !options_.terms.reproducible && hosts_ > 1 &&
+                      Reduces(outline.problem().collective);
   if (!rounds) return 0;
   uint64_t messages = 0;
   for (const Load& load : summary.loads) messages += load.blocks;

@@ -44,4 +44,12 @@ struct CollectivePlan {
   Status status{};  ///< If not ok, the reason why there is no plan.
 };
 
+/// Returns whether hosts carry a collective out in the same way by either plan.
+inline bool CarriesOutAlike(const CollectivePlan& one, const CollectivePlan& other) {
+  return one.algorithm == other.algorithm && one.order == other.order &&
+         one.groups == other.groups && one.pieces == other.pieces &&
+         one.slice_bytes == other.slice_bytes && one.slices_at_once == other.slices_at_once &&
+         one.paths == other.paths && one.wire == other.wire;
+}
+
 }  // namespace harmonaize

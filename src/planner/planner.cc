@@ -17,6 +17,8 @@ constexpr uint64_t kMostSlice = uint64_t{1} << 20;
 constexpr double kWorthIt = 1.01;
 // Predictions within this factor do not tell which plan is faster.
 constexpr double kAlike = 1.02;
+// A plan may take this factor of the least predicted time for the sake of PlanTerms::objective.
+constexpr double kWorthObjective = 1.25;
 // A format that loses more is used if it is predicted to be faster by this factor.
 constexpr double kWorthRounding = 1.05;
 
@@ -101,6 +103,36 @@ void PutLeastWorkFirst(std::vector<RankedPlan>* plans) {
   std::rotate(plans->begin(), first, first + 1);
 }
 
+/// Returns how much a plan has of what an objective wants little of.
+double CostOf(PlanObjective objective, const Candidate& candidate, const RankedPlan& plan) {
+  switch (objective) {
+    case PlanObjective::kFewestMessages: return candidate.footprint.dependent_messages;
+    case PlanObjective::kLeastTraffic: return plan.prediction.network;
+    case PlanObjective::kLeastWork: return WorkOf(plan);
+    case PlanObjective::kFastest: break;
+  }
+  return 0;
+}
+
+/// Returns what all hosts send by a plan, in bytes for each byte of a unit.
+double TrafficOf(const Candidate& candidate, const RankedPlan& plan) {
+  const Footprint& footprint = candidate.footprint;
+  return static_cast<double>(footprint.of_all.blocks) * WireShareOf(plan.wire) /
+         static_cast<double>(footprint.pieces);
+}
+
+/// Puts the plan first that has the least `cost` of those that are predicted to take
+/// `most_seconds` at most. The first is among them. Of plans with alike cost the fastest leads.
+template <typename Cost>
+void PutFirst(double most_seconds, std::vector<RankedPlan>* plans, Cost cost) {
+  auto first = plans->begin();
+  for (auto plan = plans->begin(); plan != plans->end(); ++plan) {
+    if (plan->prediction.seconds > most_seconds) continue;
+    if (kAlike * cost(*plan) < cost(*first)) first = plan;
+  }
+  std::rotate(plans->begin(), first, first + 1);
+}
+
 /// Returns the bytes of a block if a schedule of one piece is cut into `pieces`.
 uint64_t BlockBytes(const Footprint& footprint, int pieces, uint64_t bytes) {
   const uint64_t blocks = static_cast<uint64_t>(footprint.pieces) * static_cast<uint64_t>(pieces);
@@ -181,7 +213,24 @@ PlannedSize Planner::PlanFor(uint64_t bytes, const WireTerms& wire) const {
         Preference(size.plans[0].prediction) > kWorthRounding * Preference(plans[0].prediction);
     if (faster || in_time(plans)) size.plans = std::move(plans);
   }
+  PutPreferredFirst(&size.plans);
   return size;
+}
+
+// The deadline leaves no room for a preference where no plan meets it.
+void Planner::PutPreferredFirst(std::vector<RankedPlan>* plans) const {
+  const PlanTerms& terms = options_.terms;
+  if (plans->empty() || options_.policy != PlanPolicy::kAdaptive) return;
+  const double fastest = plans->front().prediction.seconds;
+  if (terms.deadline_seconds > 0 && fastest <= terms.deadline_seconds) {
+    return PutFirst(terms.deadline_seconds, plans, [this](const RankedPlan& plan) {
+      return TrafficOf(candidates_[plan.candidate], plan);
+    });
+  }
+  if (terms.objective == PlanObjective::kFastest || terms.deadline_seconds > 0) return;
+  PutFirst(kWorthObjective * fastest, plans, [&](const RankedPlan& plan) {
+    return CostOf(terms.objective, candidates_[plan.candidate], plan);
+  });
 }
 
 Prediction Planner::PredictBy(const Footprint& footprint, const RankedPlan& plan,

@@ -10,6 +10,7 @@
 #include "src/planner/cost_model.h"
 #include "src/planner/fabric_model.h"
 #include "src/planner/host_orders.h"
+#include "src/planner/plan_terms.h"
 #include "src/planner/wire_terms.h"
 #include "src/schedule/algorithms/algorithms.h"
 #include "src/schedule/ir/outline.h"
@@ -48,12 +49,12 @@ struct PlanSpec {
 
 struct PlannerOptions {
   PlanPolicy policy = PlanPolicy::kAdaptive;
-  PlanSpec fixed = {};        ///< For PlanPolicy::kFixed.
-  bool reproducible = false;  ///< Considers only algorithms that reduce in rank order.
+  PlanSpec fixed = {};  ///< For PlanPolicy::kFixed.
   NetworkCosts costs = {};
-  /// What plans may do to sums on the wire. It is for adaptive plans that are not reproducible:
-  /// the others leave sums as they are.
-  WireTerms wire = {};
+  /// What the job says. PlanTerms::reproducible has only algorithms considered that reduce in rank
+  /// order. PlanTerms::wire is for adaptive plans that are not reproducible: the others leave sums
+  /// as they are. All but `reproducible` is for adaptive plans alone.
+  PlanTerms terms = {};
   /// Trees are packed for at most this many hosts: the time grows with a high power of them.
   int most_packed_hosts = 24;
   /// Host orders are searched for at most this many hosts: the time grows with their fourth power.
@@ -92,7 +93,8 @@ struct RankedPlan {
 struct PlannedSize {
   uint64_t bytes = 0;        ///< Bytes of one unit: `count` times the type's size.
   double bound_seconds = 0;  ///< BoundSecondsPerByte * bytes.
-  /// The plans, least time first, except that of alike ones the one with the least work may lead.
+  /// The plans, least time first, except that of alike ones the one with the least work may lead,
+  /// and that PlanTerms::objective, or its deadline, puts another one first.
   /// Each candidate is there once, with the cut into slices that suits it best, in the format that
   /// was chosen for all, unless its error would be too large. The first is the choice. Candidates
   /// come in a fixed order, and of equals the first wins.
@@ -118,8 +120,8 @@ class Planner {
   const std::vector<NotConsidered>& not_considered() const { return not_considered_; }
   double bound_seconds_per_byte() const { return bound_; }
 
-  PlannedSize PlanFor(uint64_t bytes) const { return PlanFor(bytes, options_.wire); }
-  /// Plans by other terms than PlannerOptions::wire, which must allow some format if these do.
+  PlannedSize PlanFor(uint64_t bytes) const { return PlanFor(bytes, options_.terms.wire); }
+  /// Plans by other terms than PlanTerms::wire, which must allow some format if these do.
   PlannedSize PlanFor(uint64_t bytes, const WireTerms& wire) const;
   /// Returns the predicted time of one of its plans for another size.
   Prediction PredictAt(const RankedPlan& plan, uint64_t bytes) const;
@@ -143,6 +145,7 @@ class Planner {
   Planner(const FabricModel& model, Problem problem, PlannerOptions options);
   /// Returns all candidates for a size, best first, in a format where its error allows it.
   std::vector<RankedPlan> RankedBy(uint64_t bytes, WireFormat wire, double error_bound) const;
+  void PutPreferredFirst(std::vector<RankedPlan>* plans) const;
   RankedPlan BestCut(size_t candidate, uint64_t bytes, WireFormat wire) const;
   Prediction PredictBy(const Footprint& footprint, const RankedPlan& plan, uint64_t bytes) const;
   /// Returns the outline that a candidate's footprint is made from.

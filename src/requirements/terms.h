@@ -30,8 +30,9 @@ struct SharingTerms {
 struct CompressionTerms {
   bool bf16 = false;
   bool fp8 = false;
-  /// Largest error of a result, as a part of its block's largest magnitude.
-  double error_bound = 0;
+  /// Largest error of a result, as a part of the largest sum of magnitudes in its block; by default
+  /// that of bf16 on the way through a few hosts.
+  double error_bound = 0.01;
 
   bool operator==(const CompressionTerms&) const = default;
 };

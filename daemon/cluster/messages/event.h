@@ -28,7 +28,7 @@ struct EventMessage {
 struct StatedRequirements {
   uint64_t number = 0;  ///< StatementStamp.
   uint64_t unique = 0;
-  std::string document{};  ///< TOML. The reader checks it.
+  std::vector<uint8_t> document{};  ///< TOML. The reader checks it.
 };
 
 /// All that has been said of a job's requirements, for the hosts that the job is on. It takes the

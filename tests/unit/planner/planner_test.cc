@@ -149,14 +149,14 @@ TEST(PlannerTest, EveryLaneOfEveryCandidateHasARail) {
 
 TEST(PlannerTest, ReproduciblePlansReduceInRankOrder) {
   const FabricModel model = ShippedFabric("one-rack");
-  const Planner planner =
-      PlannerFor(model, ProblemOn(model, Collective::kAllReduce), {.reproducible = true});
+  const Planner planner = PlannerFor(model, ProblemOn(model, Collective::kAllReduce),
+                                     {.terms = {.reproducible = true}});
   for (const RankedPlan& plan : planner.PlanFor(kLarge).plans) {
     const OutlineResult outline = planner.OutlineOf(plan);
     EXPECT_TRUE(ReducesInRankOrder((*outline)->Write())) << AlgorithmOf(planner, plan);
   }
   EXPECT_FALSE(Planner::Make(model, ProblemOn(model, Collective::kAllReduce),
-                             {.policy = PlanPolicy::kStaticRing, .reproducible = true})
+                             {.policy = PlanPolicy::kStaticRing, .terms = {.reproducible = true}})
                    .ok());
 }
 
@@ -267,8 +267,8 @@ WireTerms AnyFormat(double error_bound) {
 
 TEST(PlannerTest, SendsSumsInAFormatThatIsFasterWithinTheBound) {
   const FabricModel model = ShippedFabric("two-racks");
-  const Planner planner =
-      PlannerFor(model, ProblemOn(model, Collective::kAllReduce), {.wire = AnyFormat(0.02)});
+  const Planner planner = PlannerFor(model, ProblemOn(model, Collective::kAllReduce),
+                                     {.terms = {.wire = AnyFormat(0.02)}});
   const RankedPlan plain = planner.PlanFor(kLarge, {}).plans[0];
   const RankedPlan bf16 = planner.PlanFor(kLarge).plans[0];
   EXPECT_EQ(plain.wire, WireFormat::kSame);
@@ -283,8 +283,8 @@ TEST(PlannerTest, SendsSumsInAFormatThatIsFasterWithinTheBound) {
 
 TEST(PlannerTest, KeepsTheErrorBoundWithEachPlan) {
   const FabricModel model = ShippedFabric("two-racks");
-  const Planner planner =
-      PlannerFor(model, ProblemOn(model, Collective::kAllReduce), {.wire = AnyFormat(1)});
+  const Planner planner = PlannerFor(model, ProblemOn(model, Collective::kAllReduce),
+                                     {.terms = {.wire = AnyFormat(1)}});
   for (const double bound : {0.0, 0.005, 0.008, 0.012, 0.02, 0.2, 1.0}) {
     for (const RankedPlan& plan : planner.PlanFor(kLarge, AnyFormat(bound)).plans) {
       const int roundings = planner.candidates()[plan.candidate].roundings;
@@ -297,8 +297,8 @@ TEST(PlannerTest, KeepsTheErrorBoundWithEachPlan) {
 
 TEST(PlannerTest, WithADeadlineTheLeastLossyFormatThatMeetsItIsUsed) {
   const FabricModel model = ShippedFabric("two-racks");
-  const Planner planner =
-      PlannerFor(model, ProblemOn(model, Collective::kAllReduce), {.wire = AnyFormat(0.5)});
+  const Planner planner = PlannerFor(model, ProblemOn(model, Collective::kAllReduce),
+                                     {.terms = {.wire = AnyFormat(0.5)}});
   const double plain = planner.PlanFor(kLarge, {}).plans[0].prediction.seconds;
   const auto format = [&](double deadline_seconds, bool fp8 = true) {
     WireTerms terms = AnyFormat(0.5);
@@ -320,14 +320,92 @@ TEST(PlannerTest, SumsStayAsTheyAreUnlessTheyMayChange) {
   const Problem reduces = ProblemOn(model, Collective::kAllReduce);
   const Problem gathers = ProblemOn(model, Collective::kAllGather);
   for (const Planner& planner :
-       {PlannerFor(model, gathers, {.wire = terms}),
-        PlannerFor(model, reduces, {.reproducible = true, .wire = terms}),
-        PlannerFor(model, reduces, {.policy = PlanPolicy::kStaticRing, .wire = terms}),
+       {PlannerFor(model, gathers, {.terms = {.wire = terms}}),
+        PlannerFor(model, reduces, {.terms = {.reproducible = true, .wire = terms}}),
+        PlannerFor(model, reduces, {.policy = PlanPolicy::kStaticRing, .terms = {.wire = terms}}),
         PlannerFor(model, reduces)}) {
     for (const RankedPlan& plan : planner.PlanFor(kLarge).plans) {
       EXPECT_EQ(plan.wire, WireFormat::kSame) << AlgorithmOf(planner, plan);
     }
   }
+}
+
+// ---------------------------------------------------------------------------------------------
+// What a job says
+
+TEST(PlannerTest, UsesTheAlgorithmsThatTheJobWants) {
+  const FabricModel model = ShippedFabric("two-racks");
+  const Problem problem = ProblemOn(model, Collective::kAllReduce);
+  const Planner only =
+      PlannerFor(model, problem, {.terms = {.allowed_algorithms = {"ring", "star"}}});
+  for (const Candidate& candidate : only.candidates()) {
+    const std::string name(candidate.spec.algorithm->name);
+    EXPECT_TRUE(name == "ring" || name == "star") << name;
+  }
+  const Planner all = PlannerFor(model, problem);
+  const std::string usual = AlgorithmOf(all, all.PlanFor(kLarge).plans[0]);
+  const Planner without = PlannerFor(model, problem, {.terms = {.forbidden_algorithms = {usual}}});
+  EXPECT_NE(AlgorithmOf(without, without.PlanFor(kLarge).plans[0]), usual);
+  EXPECT_FALSE(Planner::Make(model, problem, {.terms = {.allowed_algorithms = {"one-host"}}}).ok());
+}
+
+/// The best plan for each objective, with what there is least of in it.
+TEST(PlannerTest, AnObjectiveHasTheLeastOfWhatItWantsLittleOf) {
+  for (const std::string& name : ShippedFabrics()) {
+    const FabricModel model = ShippedFabric(name);
+    const Problem problem = ProblemOn(model, Collective::kAllReduce);
+    const auto planner_for = [&](PlanObjective objective) {
+      return PlannerFor(model, problem, {.terms = {.objective = objective}});
+    };
+    const Planner fastest = planner_for(PlanObjective::kFastest);
+    const Planner fewest = planner_for(PlanObjective::kFewestMessages);
+    const Planner least_traffic = planner_for(PlanObjective::kLeastTraffic);
+    const Planner least_work = planner_for(PlanObjective::kLeastWork);
+    for (const uint64_t bytes : {uint64_t{4096}, uint64_t{1} << 20, kLarge}) {
+      const RankedPlan best = fastest.PlanFor(bytes).plans[0];
+      const auto messages = [](const Planner& planner, const RankedPlan& plan) {
+        return planner.candidates()[plan.candidate].footprint.dependent_messages;
+      };
+      const RankedPlan few = fewest.PlanFor(bytes).plans[0];
+      EXPECT_LE(messages(fewest, few), messages(fastest, best)) << name << " " << bytes;
+      const RankedPlan light = least_traffic.PlanFor(bytes).plans[0];
+      EXPECT_LE(light.prediction.network, 1.02 * best.prediction.network) << name << " " << bytes;
+      const RankedPlan easy = least_work.PlanFor(bytes).plans[0];
+      const auto work = [](const RankedPlan& plan) {
+        return plan.prediction.handling + plan.prediction.memory;
+      };
+      EXPECT_LE(work(easy), 1.02 * work(best)) << name << " " << bytes;
+      for (const RankedPlan& plan : {few, light, easy}) {
+        EXPECT_LE(plan.prediction.seconds, 1.25 * best.prediction.seconds) << name << " " << bytes;
+      }
+    }
+  }
+}
+
+TEST(PlannerTest, ADeadlineIsMetWithTheLeastTraffic) {
+  const FabricModel model = ShippedFabric("two-racks");
+  const Problem problem = ProblemOn(model, Collective::kAllReduce);
+  const Planner usual = PlannerFor(model, problem);
+  const uint64_t bytes = 64 << 10;
+  const auto traffic = [](const Planner& planner, const RankedPlan& plan) {
+    const Footprint& footprint = planner.candidates()[plan.candidate].footprint;
+    return static_cast<double>(footprint.of_all.blocks) / footprint.pieces;
+  };
+  const RankedPlan fastest = usual.PlanFor(bytes).plans[0];
+  const double seconds = fastest.prediction.seconds;
+  double before = traffic(usual, fastest);
+  for (const double times : {1.0, 1.5, 3.0, 10.0}) {
+    const Planner planner =
+        PlannerFor(model, problem, {.terms = {.deadline_seconds = times * seconds}});
+    const RankedPlan plan = planner.PlanFor(bytes).plans[0];
+    EXPECT_LE(plan.prediction.seconds, times * seconds * (1 + 1e-9));
+    EXPECT_LE(traffic(planner, plan), before) << times;
+    before = traffic(planner, plan);
+  }
+  EXPECT_LT(before, traffic(usual, fastest));
+  const Planner late = PlannerFor(model, problem, {.terms = {.deadline_seconds = 0.5 * seconds}});
+  EXPECT_EQ(AlgorithmOf(late, late.PlanFor(bytes).plans[0]), AlgorithmOf(usual, fastest))
+      << "where nothing meets it, the fastest";
 }
 
 }  // namespace

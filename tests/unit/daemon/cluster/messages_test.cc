@@ -122,6 +122,7 @@ std::vector<ClusterMessage> OneOfEach() {
       BurstMessage{5, 1001, 77, 8, true},
       BurstTurnMessage{5, 77, 8},
       EventMessage{77, 5, "io.harmonaize.rank.late", "ranks/3", 1, 13, 2, "{}"},
+      RequirementsMessage{77, 3, 9, {{4, 8, {'a', '=', '1', '\n'}}}},
       AskStandingMessage{77, {.sequence = 12}},
       StandingMessage{.about = 77,
                       .operation = {.pair = true, .from = 1, .to = 2},

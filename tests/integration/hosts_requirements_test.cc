@@ -1,0 +1,246 @@
+// What tenants say of jobs that run on several hosts: the hosts agree, and plans follow in mid-run.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/daemon_document.h"
+#include "harmonaize.h"
+#include "tests/support/cluster.h"
+#include "tests/support/hosts_case.h"
+#include "tests/support/rank_runner.h"
+
+namespace harmonaize::testing {
+namespace {
+
+using nlohmann::json;
+
+json GrantedTo(ncclComm_t communicator) {
+  const char* text = nullptr;
+  EXPECT_NCCL(hzGetGranted(communicator, &text));
+  return json::parse(text, nullptr, false);
+}
+
+/// Asks until it holds, for some seconds.
+bool Soon(const std::function<bool()>& holds) {
+  for (int i = 0; i < 400; ++i) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return false;
+}
+
+/// Returns a field of the newest plans for this collective, of the communicators that have their
+/// home at this daemon.
+std::set<std::string> PlansAt(DaemonProcess& daemon, const std::string& collective,
+                              const std::string& field) {
+  const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
+  EXPECT_TRUE(status.ok()) << status.status().message();
+  std::set<std::string> values;
+  const json document = json::parse(*status);
+  for (const json& tenant : document.at("tenants")) {
+    for (const json& communicator : tenant.at("communicators")) {
+      const std::string id = std::to_string(communicator.at("id").get<uint64_t>());
+      const Result<std::string> told = FetchCommunicatorExplanation(daemon.socket_path(), id);
+      EXPECT_TRUE(told.ok()) << told.status().message();
+      for (const json& plan : json::parse(*told).at("plans")) {
+        if (plan.at("collective") == collective) values.insert(plan.at(field).get<std::string>());
+      }
+    }
+  }
+  return values;
+}
+
+TEST(RequirementsOfHosts, AStatementAtOneHostHoldsAtAll) {
+  TestCluster cluster(3, "[policy]\nmost_priority = 2\n");
+  HostedRanks ranks(&cluster, {0, 1, 2, 1});
+  ranks.Start([&](int rank) {
+    ncclComm_t all = ranks.Join(rank);
+    if (rank == 2) {
+      EXPECT_NCCL(hzSetRequirements(all, "collectives.priority = 3\nfaults.late_after = '7 s'"));
+    }
+    EXPECT_TRUE(Soon([&] { return GrantedTo(all).at("values").size() == 2; })) << rank;
+    EXPECT_EQ(GrantedTo(all).at("values").at("collectives.priority"), 2);
+    EXPECT_EQ(CountRanks(all), 4);
+    // Later, at another host, key by key.
+    if (rank == 1) {
+      EXPECT_NCCL(hzSetRequirements(all, "faults.late_after = '8 s'"));
+    }
+    EXPECT_TRUE(Soon([&] { return GrantedTo(all).at("values").at("faults.late_after") == "8 s"; }))
+        << rank;
+    EXPECT_EQ(GrantedTo(all).at("values").at("collectives.priority"), 2);
+    EXPECT_EQ(CountRanks(all), 4);
+    // A communicator of the same job on fewer hosts has them, too.
+    ncclComm_t half = nullptr;
+    EXPECT_NCCL(ncclCommSplit(all, rank / 2, rank, &half, nullptr));
+    EXPECT_EQ(CountRanks(half), 2);
+    EXPECT_EQ(GrantedTo(half).at("values").at("faults.late_after"), "8 s");
+    EXPECT_NCCL(ncclCommDestroy(half));
+    EXPECT_NCCL(ncclCommDestroy(all));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
+// A job grows to a host where nobody has said anything.
+TEST(RequirementsOfHosts, AHostThatComesLaterIsTold) {
+  TestCluster cluster(3);
+  HostedRanks ranks(&cluster, {0, 1, 2});
+  ranks.Start([&](int rank) {
+    setenv("HARMONAIZE_JOB", "grows", 1);
+    ncclComm_t first = nullptr;
+    if (rank < 2) {
+      const ncclUniqueId id = ranks.ShareId(1, rank == 0);
+      EXPECT_NCCL(ncclCommInitRank(&first, 2, id, rank));
+      if (rank == 1) {
+        EXPECT_NCCL(hzSetRequirements(first, "faults.late_after = '7 s'"));
+      }
+      EXPECT_EQ(CountRanks(first), 2);
+    }
+    ncclComm_t all = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(all), 3);
+    EXPECT_TRUE(Soon([&] { return GrantedTo(all).at("values").size() == 1; })) << rank;
+    EXPECT_EQ(CountRanks(all), 3);
+    if (first != nullptr) {
+      EXPECT_NCCL(ncclCommDestroy(first));
+    }
+    EXPECT_NCCL(ncclCommDestroy(all));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
+// Each rank says something else at the same time, again and again.
+TEST(RequirementsOfHosts, StatementsThatMeetEndAlikeAtAllHosts) {
+  TestCluster cluster(3, "[policy]\nchanges_per_minute = 1000\n");
+  HostedRanks ranks(&cluster, {0, 1, 2});
+  ranks.Start([&](int rank) {
+    ncclComm_t all = ranks.Join(rank);
+    for (int turn = 0; turn < 20; ++turn) {
+      const std::string text = "faults.late_after = '" + std::to_string(10 + 20 * rank + turn) +
+                               " s'\n[[collectives.override]]\ncommunicator = '" +
+                               std::to_string(rank) + "'\n";
+      EXPECT_NCCL(hzSetRequirements(all, text.c_str()));
+      EXPECT_EQ(CountRanks(all), 3);
+    }
+    // The ranks compare what they are granted, as a number.
+    EXPECT_TRUE(Soon([&] {
+      const std::string text = GrantedTo(all).at("text");
+      float own[2] = {static_cast<float>(std::hash<std::string>()(text) % 65536), 0};
+      own[1] = -own[0];
+      EXPECT_NCCL(ncclAllReduce(own, own, 2, ncclFloat, ncclMax, all, nullptr));
+      return own[0] == -own[1];
+    }));
+    EXPECT_NCCL(ncclCommDestroy(all));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
+// While a job sums up, a rank says which algorithm is to be used, and the plans change.
+TEST(RequirementsOfHosts, AlgorithmsChangeInMidRun) {
+  TestCluster cluster(3);
+  RunOnHosts(&cluster, {0, 1, 2}, [&](int rank, ncclComm_t all) {
+    for (const std::string algorithm : {"star", "ring", "circulant"}) {
+      if (rank == 1) {
+        const std::string text = "collectives.algorithms.allow = '" + algorithm + "'";
+        EXPECT_NCCL(hzSetRequirements(all, text.c_str()));
+      }
+      const auto sums_up = [&] {
+        for (int i = 0; i < 20; ++i) EXPECT_EQ(CountRanks(all), 3);
+        // All leave the loop together.
+        float follows = rank == 0 && PlansAt(cluster.daemon(0), "AllReduce", "algorithm") ==
+                                         std::set<std::string>{algorithm};
+        EXPECT_NCCL(ncclAllReduce(&follows, &follows, 1, ncclFloat, ncclMax, all, nullptr));
+        return follows == 1;
+      };
+      EXPECT_TRUE(Soon(sums_up)) << algorithm;
+    }
+    // Where none of them carries a collective out, it is planned all the same.
+    std::vector<float> data(6, 1);
+    EXPECT_NCCL(hzSetRequirements(all, "collectives.algorithms.allow = 'direct-gather'"));
+    EXPECT_NCCL(ncclAllGather(data.data(), data.data() + 3, 1, ncclFloat, all, nullptr));
+    EXPECT_EQ(CountRanks(all), 3);
+  });
+}
+
+TEST(RequirementsOfHosts, AnOverrideConcernsItsOwnSizesAlone) {
+  TestCluster cluster(2);
+  RunOnHosts(&cluster, {0, 1}, [&](int rank, ncclComm_t all) {
+    const char* const text =
+        "[[collectives.override]]\ncollective = 'AllReduce'\nsizes = ['1 MiB', '1 GiB']\n"
+        "algorithms.allow = 'star'\n[collectives]\nalgorithms.forbid = 'star'\n";
+    if (rank == 0) {
+      EXPECT_NCCL(hzSetRequirements(all, text));
+    }
+    EXPECT_EQ(CountRanks(all), 2);
+    EXPECT_NCCL(AllReduce(all, 1 << 20));
+    const auto follows = [&] {
+      EXPECT_EQ(CountRanks(all), 2);
+      EXPECT_NCCL(AllReduce(all, 1 << 20));
+      float is_so = 0;
+      if (rank == 0) {
+        const std::set<std::string> plans = PlansAt(cluster.daemon(0), "AllReduce", "algorithm");
+        is_so = plans.size() == 2 && plans.contains("star");
+      }
+      EXPECT_NCCL(ncclAllReduce(&is_so, &is_so, 1, ncclFloat, ncclMax, all, nullptr));
+      return is_so == 1;
+    };
+    EXPECT_TRUE(Soon(follows));
+  });
+}
+
+TEST(RequirementsOfHosts, CompressionFollowsWhatTheJobAndTheProviderAllow) {
+  for (const bool allowed : {true, false}) {
+    TestCluster cluster(2, allowed ? "" : "[policy]\ncompression = false\n");
+    RunOnHosts(&cluster, {0, 1}, [&](int rank, ncclComm_t all) {
+      EXPECT_NCCL(AllReduce(all, 4 << 20));
+      if (rank == 1) {
+        EXPECT_NCCL(hzSetRequirements(all, "collectives.compression.allow = 'bf16'"));
+      }
+      const auto compresses = [&] {
+        EXPECT_NCCL(AllReduce(all, 4 << 20));
+        float is_so = rank == 0 && PlansAt(cluster.daemon(0), "AllReduce", "wire").contains("bf16");
+        EXPECT_NCCL(ncclAllReduce(&is_so, &is_so, 1, ncclFloat, ncclMax, all, nullptr));
+        return is_so == 1;
+      };
+      if (allowed) {
+        EXPECT_TRUE(Soon(compresses));
+      } else {
+        EXPECT_TRUE(Soon([&] { return GrantedTo(all).at("shortfalls").size() == 1; }));
+        for (int i = 0; i < 5; ++i) EXPECT_FALSE(compresses());
+      }
+    });
+  }
+}
+
+TEST(RequirementsOfHosts, ALostHostsRanksAreShrunkAwayWhereTheJobWantsThat) {
+  TestCluster cluster(3);
+  HostedRanks ranks(&cluster, {0, 1, 2});
+  ranks.Start([&](int rank) {
+    ncclComm_t all = ranks.Join(rank);
+    EXPECT_NCCL(hzSetRequirements(all, "faults.on_rank_loss = 'shrink'"));
+    EXPECT_EQ(CountRanks(all), 3);
+    if (rank == 2) _exit(0);
+    EXPECT_EQ(AllReduce(all, 1000), ncclRemoteError);
+    int lost = 2;
+    ncclComm_t left = nullptr;
+    EXPECT_NCCL(ncclCommShrink(all, &lost, 1, &left, nullptr, NCCL_SHRINK_DEFAULT));
+    EXPECT_EQ(CountRanks(left), 2);
+    EXPECT_NCCL(ncclCommDestroy(left));
+    EXPECT_NCCL(ncclCommDestroy(all));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
+}  // namespace
+}  // namespace harmonaize::testing
