@@ -384,6 +384,9 @@ void NetworkExecution::RunWork(Work* work, const HostProgram* program, uint64_t 
   binding.shared = work_engine_->shared();
   binding.tenant = binding_.tenant;
   binding.weight = binding_.weight;
+  binding.job = binding_.job;
+  binding.most_workers = binding_.most_workers;
+  binding.sleeps_at_once = binding_.sleeps_at_once;
   const Status bound = work->execution.Bind(binding, work_engine_->machine());
   if (!bound.ok()) {
     free_works_.push_back(work);
