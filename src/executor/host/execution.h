@@ -161,7 +161,7 @@ class Execution : public ListNode {
   Status status_;
   Phase phase_ = Phase::kIdle;  // Owner only.
   int place_ = 0;               // TenantPlaces's place of its tenant. Owner only.
-  int job_place_ = -1;          // JobBounds's place of its job, -1 without a bound. Owner only.
+  int job_place_ = 0;           // JobBounds's place of its job, if it is bounded. Owner only.
   int slot_ = -1;               // Written by the owner; also read by threads that hold a unit.
   Execution* next_ = nullptr;   // Link of the finished list.
   std::atomic<bool> stopped_{false};

@@ -298,7 +298,7 @@ void Executor::WakeForMore(const WorkBoard::Unit& unit) {
 // Returns how many more workers should be awake when a unit was claimed, and others of its
 // execution are left beside those that are reserved for the owner.
 int Executor::MissingLanes(const WorkBoard::Unit& unit, uint32_t reserved) const {
-  // A worker that calls this is awake, and others may be.
+  // The calling worker is awake, unless it is the owner who calls, and others may be.
   const int awake = machine_.workers - parking_.parked();
   const uint32_t left = unit.left - reserved;
   if (unit.execution->most_threads() == 0) return Lanes(left + 1, reserved > 0) - awake;
@@ -357,10 +357,7 @@ void Executor::Start(Execution* execution) {
   }
   execution->place_ = places_.Join(execution->bound_.tenant);
   if (places_.shared() != shared()) shared_.store(places_.shared(), std::memory_order_relaxed);
-  if (execution->bound_.most_workers > 0 && !job_bounds_.Admit(execution)) {
-    execution->phase_ = Execution::Phase::kHeld;
-    return;
-  }
+  if (execution->bound_.most_workers > 0 && !job_bounds_.Admit(execution)) return;
   if (TryPost(execution)) return;
   execution->phase_ = Execution::Phase::kWaiting;
   waiting_.Push(execution);
@@ -401,16 +398,12 @@ void Executor::PostWaiting() {
   }
 }
 
-// Ends an execution's stay among its job's, and lets those go on that fit now. Requires: a caller
-// that calls PostWaiting afterwards.
+// Ends an execution's stay among its job's, and lets those go on that fit now. The caller has to
+// call PostWaiting afterwards.
 void Executor::LeaveJob(Execution* execution) {
-  const int place = execution->job_place_;
-  if (place < 0) return;
+  if (execution->bound_.most_workers == 0) return;
   job_bounds_.Leave(execution);
-  while (Execution* const next = job_bounds_.TakeNext(place)) {
-    next->phase_ = Execution::Phase::kWaiting;
-    waiting_.Push(next);
-  }
+  while (Execution* const next = job_bounds_.TakeNext(*execution)) waiting_.Push(next);
 }
 
 bool Executor::Help() {

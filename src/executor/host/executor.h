@@ -57,8 +57,8 @@ struct ExecutorCounters {
 /// executions of each are served in turn, unit by unit. Up to 64 run at once; more wait. The tenant
 /// that has the fewest running for its weight goes first, and its executions start in the order of
 /// Start; those of a job whose threads are bounded (Operands::most_workers) may first have to wait
-/// for others of the job. A worker whose place is near some memory takes units of executions whose memory lies
-/// elsewhere (Binding::node) only when there are no others.
+/// for others of the job. A worker whose place is near some memory takes units of executions whose
+/// memory lies elsewhere (Binding::node) only when there are no others.
 class Executor final : public WorkEngine {
  public:
   struct Options {

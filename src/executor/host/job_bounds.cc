@@ -8,6 +8,7 @@ bool JobBounds::Admit(Execution* execution) {
   ++job.executions;
   if (!job.held.empty() || !Fits(job, *execution)) {
     job.held.PushBack(execution);
+    execution->phase_ = Execution::Phase::kHeld;
     return false;
   }
   job.threads += execution->most_threads();
@@ -22,13 +23,13 @@ void JobBounds::Leave(Execution* execution) {
   } else {
     job.threads -= execution->most_threads();
   }
-  execution->job_place_ = -1;
 }
 
-Execution* JobBounds::TakeNext(int place) {
-  Job& job = JobAt(place);
+Execution* JobBounds::TakeNext(const Execution& left) {
+  Job& job = JobAt(left.job_place_);
   if (job.held.empty() || !Fits(job, *job.held.Front())) return nullptr;
   Execution* const execution = job.held.PopFront();
+  execution->phase_ = Execution::Phase::kWaiting;
   job.threads += execution->most_threads();
   return execution;
 }

@@ -20,12 +20,11 @@ class JobBounds {
  public:
   /// Admits a bounded execution and returns true, or holds it. It stays until Leave.
   bool Admit(Execution* execution);
-  /// Removes an execution, whether it was admitted or is held. Others of its job may fit then, see
-  /// TakeNext.
+  /// Removes an execution, whether it was admitted or is held. Others of its job may fit then.
   void Leave(Execution* execution);
-  /// Admits and returns the oldest held execution of a job, as Execution::job_place_ names it;
-  /// nullptr if there is none or if it does not fit yet.
-  Execution* TakeNext(int place);
+  /// Admits and returns the oldest execution that is held of the job of `left`, which Leave has
+  /// just removed; nullptr if there is none or if it does not fit yet.
+  Execution* TakeNext(const Execution& left);
 
  private:
   struct Job {

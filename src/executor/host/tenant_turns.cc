@@ -37,8 +37,7 @@ void TenantTurns::Begin(int place) {
   std::atomic<double>& start = start_[static_cast<size_t>(place)];
   double now = start.load(std::memory_order_relaxed);
   // A time that another thread charges meanwhile is not lost.
-  while (now < earliest &&
-         !start.compare_exchange_weak(now, earliest, std::memory_order_relaxed)) {
+  while (now < earliest && !start.compare_exchange_weak(now, earliest, std::memory_order_relaxed)) {
   }
 }
 

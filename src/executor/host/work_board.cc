@@ -164,8 +164,8 @@ std::optional<WorkBoard::Unit> WorkBoard::TakeFrom(int index, bool from_the_end)
 void WorkBoard::AddPermit(const Unit& unit) {
   const int index = unit.execution->slot_;
   // Release and acquire: see UpdateActive.
-  const uint64_t before = slots_[static_cast<size_t>(index)].claims.fetch_add(
-      kOnePermit, std::memory_order_acq_rel);
+  const uint64_t before =
+      slots_[static_cast<size_t>(index)].claims.fetch_add(kOnePermit, std::memory_order_acq_rel);
   if (Count(before) == 0 || Permits(before) != 0) return;
   // The tenant had nothing to do as far as it may be served. Without this it would save up time for
   // as long as its bound lasts, and then have all threads for itself.

@@ -15,8 +15,8 @@ namespace harmonaize {
 /// locks.
 ///
 /// A slow thread may still look at a slot whose execution has long finished and been replaced. This
-/// is safe because a slot's whole state of claims is one 64-bit word {permits, first unclaimed unit,
-/// number of unclaimed units}, and a unit is taken by a compare-and-swap of that word alone.
+/// is safe because a slot's whole state of claims is one 64-bit word {permits, first unclaimed
+/// unit, number of unclaimed units}, and a unit is taken by a compare-and-swap of that word alone.
 /// Whatever the thread saw before, the swap succeeds only if the word says at that instant that the
 /// unit is free, and then the unit belongs to the execution that is in the slot at that instant.
 /// Nothing else of the slot or the execution is read before. From then on the execution cannot
@@ -36,7 +36,7 @@ class WorkBoard {
   struct Unit {
     Execution* execution = nullptr;
     uint32_t index = 0;
-    uint32_t left = 0;  ///< Units of the execution that were still unclaimed after this one.
+    uint32_t left = 0;         ///< Units of the execution that were still unclaimed after this one.
     int permits = kUncounted;  ///< Permits of the execution that were left, or kUncounted.
     int place = 0;             ///< Place of the execution's tenant.
   };
