@@ -33,10 +33,10 @@ struct Operands {
   float weight = 1;  ///< Above 0.
   /// Number that tells the jobs of the tenant apart. Only a bounded operation needs it.
   uint64_t job = 0;
-  /// Bound on the threads, workers and the owner in Executor::Help together, that run units of the
-  /// job's executions at a time; 0: as many as there are. If a job's executions have different
-  /// bounds, each keeps its own: it does not begin while it and those that run could have more
-  /// threads. The threads of executions without a bound do not count.
+  /// Most threads that run units of the job's executions at a time, workers and the owner in
+  /// Executor::Help together; 0: as many as there are. Where a job's executions have different
+  /// bounds, each goes by its own. It begins when its threads and those of the job's bounded
+  /// executions that run cannot be more. Threads of executions without a bound do not count.
   int most_workers = 0;
   /// Whether saving energy comes before speed. A worker that runs out of work after a unit of the
   /// operation sleeps at once instead of searching for more, and ranks are not awaited
@@ -107,11 +107,10 @@ class Execution : public ListNode {
 
   /// Prepares the run of `binding` by an executor on `machine` (Executor::machine()).
   /// Errors: kInvalidArgument for a block outside the binding, a rank without the buffer that the
-  /// program uses, missing scalars or strides, a zero divisor, a bound below 0 or sizes beyond 2^62
-  /// bytes;
-  /// kInvalidUsage for a program that needs a transport, or that reduces partial results under an
-  /// operator for which that would be wrong (avg, premulsum); kInternalError while the execution
-  /// runs, or for a program that no checker would pass.
+  /// program uses, missing scalars or strides, a zero divisor, a negative bound or sizes beyond
+  /// 2^62 bytes; kInvalidUsage for a program that needs a transport, or that reduces partial
+  /// results under an operator for which that would be wrong (avg, premulsum); kInternalError while
+  /// the execution runs, or for a program that no checker would pass.
   Status Bind(const Binding& binding, const Machine& machine);
 
   /// After TakeFinished: Ok, or the reason given to Cancel.

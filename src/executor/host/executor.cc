@@ -295,8 +295,8 @@ void Executor::WakeForMore(const WorkBoard::Unit& unit) {
   if (missing > 0) parking_.Wake(missing);
 }
 
-// Returns how many more workers should be awake when a unit was claimed, and others of its
-// execution are left beside those that are reserved for the owner.
+// Returns how many more workers should be awake when a unit was claimed. `reserved`: units that are
+// left to the owner. Requires: there are others.
 int Executor::MissingLanes(const WorkBoard::Unit& unit, uint32_t reserved) const {
   // The calling worker is awake, unless it is the owner who calls, and others may be.
   const int awake = machine_.workers - parking_.parked();

@@ -35,20 +35,24 @@ constexpr Machine kTwoShares{.workers = 4, .processors = 2};
 struct BoundedCopy {
   BoundedCopy(uint64_t kibibytes, uint64_t job, int most_workers,
               const Machine& machine = kFourWorkers, uint32_t tenant = 0) {
+    Bind(kibibytes << 10, job, most_workers, machine, tenant);
+    execution.cookie = this;
+  }
+  void Bind(uint64_t bytes, uint64_t job, int most_workers, const Machine& machine,
+            uint32_t tenant) {
     const Schedule& schedule = Program();
     const MemoryView buffer{&memory};
     const std::array<MemoryView, 2> buffers = {buffer, buffer};
     Binding binding;
     binding.program = &schedule.programs[0];
     binding.type = DataType::kUint8;
-    binding.count = kibibytes << 10;
+    binding.count = bytes;
     binding.inputs = buffers;
     binding.outputs = buffers;
     binding.tenant = tenant;
     binding.job = job;
     binding.most_workers = most_workers;
     EXPECT_TRUE(execution.Bind(binding, machine).ok());
-    execution.cookie = this;
   }
   static const Schedule& Program() {
     static const Schedule schedule = OneHost(Collective::kBroadcast, 2, 0, false);
@@ -143,6 +147,41 @@ TEST(Permits, OfUnitsThatRunOutliveTheRest) {
   board.Retire(&copy.execution);
   ASSERT_TRUE(board.Post(&copy.execution));
   EXPECT_EQ(board.Take(kAnySlot, cursor)->permits, 1);
+}
+
+// A tenant whose permit is taken has nothing to do as far as it may be served, however much it has
+// posted.
+TEST(Permits, ThatAreTakenSaveUpLittleTime) {
+  constexpr double kUnitNs = TenantTurns::kCreditNs / 10;
+  BoundedCopy bounded(0, 1, 0);
+  BoundedCopy greedy(0, 1, 0);
+  TestExecutor executor(1);
+  // They get places of their tenants by running something, together.
+  bounded.Bind(1, 1, 0, executor->machine(), 1001);
+  greedy.Bind(1, 1, 0, executor->machine(), 1002);
+  executor->Start(&bounded.execution);
+  executor->Start(&greedy.execution);
+  for (int i = 0; i < 2; ++i) executor.Wait();
+  bounded.Bind(64 << 20, 1, 1, kFourWorkers, 1001);
+  greedy.Bind(64 << 20, 1, 0, kFourWorkers, 1002);
+
+  WorkBoard board;
+  WorkBoard::Cursor cursor;
+  ASSERT_TRUE(board.Post(&bounded.execution));
+  const auto held = board.Take(kAnySlot, cursor);
+  ASSERT_TRUE(board.Post(&greedy.execution));
+  for (int i = 0; i < 100; ++i) board.Charge(board.Take(kAnySlot, cursor)->place, kUnitNs);
+  board.GivePermitBack(*held);
+  int of_bounded = 0;
+  for (int i = 0; i < 30; ++i) {
+    const auto unit = board.Take(kAnySlot, cursor);
+    ASSERT_TRUE(unit);
+    board.Charge(unit->place, kUnitNs);
+    board.GivePermitBack(*unit);
+    of_bounded += unit->execution == &bounded.execution ? 1 : 0;
+  }
+  // It makes up for ten units, and then they take turns.
+  EXPECT_NEAR(of_bounded, 20, 2);
 }
 
 /// Threads that take units of some executions, which are posted anew when they have ended. Each
