@@ -34,6 +34,13 @@ constexpr bool IsClaimable(uint64_t word) {
   return Count(word) != 0 && Permits(word) != 0;
 }
 
+// Returns the word after one unit was taken, with a permit where they are counted.
+constexpr uint64_t AfterClaim(uint64_t word, bool from_the_end) {
+  if (!from_the_end) word += kOneFurther;
+  if (Permits(word) != WorkBoard::kUncounted) word -= kOnePermit;
+  return word - kOneUnit;
+}
+
 // Returns the permits that an execution is posted with.
 int PermitsFor(const Execution& execution) {
   const int threads = execution.most_threads();
@@ -133,32 +140,32 @@ std::optional<WorkBoard::Unit> WorkBoard::TakeAmong(uint64_t active, Cursor& cur
   while (candidates != 0) {
     const int slot = (cursor.slot + std::countr_zero(candidates)) % kSlots;
     candidates &= candidates - 1;
-    if (std::optional<Unit> unit = TakeFrom(slot, cursor.from_the_end)) {
-      cursor.slot = (slot + 1) % kSlots;
-      return unit;
-    }
+    const uint64_t word = Claim(slot, cursor.from_the_end);
+    if (word == 0) continue;
+    cursor.slot = (slot + 1) % kSlots;
+    const uint64_t next = AfterClaim(word, cursor.from_the_end);
+    Execution* const execution = slots_[static_cast<size_t>(slot)].execution;
+    return Unit{execution, First(word) + (cursor.from_the_end ? Count(next) : 0), Count(next),
+                Permits(next), execution->place_};
   }
   return std::nullopt;
 }
 
-std::optional<WorkBoard::Unit> WorkBoard::TakeFrom(int index, bool from_the_end) {
+// Takes a unit of the slot. Returns the slot's word before that; 0 if there was none to take.
+uint64_t WorkBoard::Claim(int index, bool from_the_end) {
   Slot& slot = slots_[static_cast<size_t>(index)];
   uint64_t word = slot.claims.load(std::memory_order_relaxed);
   while (IsClaimable(word)) {
-    const bool counted = Permits(word) != kUncounted;
-    const uint64_t next =
-        word - kOneUnit + (from_the_end ? 0 : kOneFurther) - (counted ? kOnePermit : 0);
+    const uint64_t next = AfterClaim(word, from_the_end);
     // Acquire: see Post, and UpdateActive.
     if (!slot.claims.compare_exchange_weak(word, next, std::memory_order_acquire,
                                            std::memory_order_relaxed)) {
       continue;
     }
-    if (!IsClaimable(next)) EndClaims(index, counted);
-    const uint32_t left = Count(next);
-    return Unit{slot.execution, from_the_end ? First(word) + left : First(word), left,
-                Permits(next), slot.execution->place_};
+    if (!IsClaimable(next)) EndClaims(index, Permits(next) != kUncounted);
+    return word;
   }
-  return std::nullopt;
+  return 0;
 }
 
 void WorkBoard::AddPermit(const Unit& unit) {

@@ -104,7 +104,7 @@ class WorkBoard {
   };
 
   std::optional<Unit> TakeAmong(uint64_t active, Cursor& cursor);
-  std::optional<Unit> TakeFrom(int slot, bool from_the_end);
+  uint64_t Claim(int slot, bool from_the_end);
   void NoteTenant(uint64_t bit, const Execution& execution);
   void AddPermit(const Unit& unit);
   void EndClaims(int slot, bool counted);

@@ -1,5 +1,5 @@
 // The way in which WorkBoard's bit for a slot follows the slot's word, in all orders of the steps
-// of some threads. The model's steps are those of WorkBoard::TakeFrom, AddPermit, TakeRest and
+// of some threads. The model's steps are those of WorkBoard::Claim, AddPermit, TakeRest and
 // UpdateActive. Each is one atomic operation, and all threads see them in one order; why they do is
 // argued at UpdateActive.
 
