@@ -301,7 +301,7 @@ int Executor::MissingLanes(const WorkBoard::Unit& unit, uint32_t reserved) const
   // The calling worker is awake, unless it is the owner who calls, and others may be.
   const int awake = machine_.workers - parking_.parked();
   const uint32_t left = unit.left - reserved;
-  if (unit.execution->most_threads() == 0) return Lanes(left + 1, reserved > 0) - awake;
+  if (unit.execution->bound_.most_workers == 0) return Lanes(left + 1, reserved > 0) - awake;
   // Each of several bounded jobs may have its workers, so those that are awake for another job do
   // not count against this one.
   const auto bounded = static_cast<uint32_t>(bounded_lanes_.load(std::memory_order_relaxed));
@@ -380,7 +380,7 @@ bool Executor::TryPost(Execution* execution) {
   execution->phase_ = Execution::Phase::kPosted;
   const uint32_t reserved = execution->bound_.helpable ? 1 : 0;
   int wanted = Lanes(execution->bound_.cut.units - reserved, reserved > 0);
-  if (execution->most_threads() > 0) {
+  if (execution->bound_.most_workers > 0) {
     const int lanes = BoundedLanes(*execution);
     bounded_lanes_.fetch_add(lanes, std::memory_order_relaxed);
     wanted = std::min(wanted, lanes);
@@ -398,10 +398,9 @@ void Executor::PostWaiting() {
   }
 }
 
-// Ends an execution's stay among its job's, and lets those go on that fit now. The caller has to
-// call PostWaiting afterwards.
+// Ends the stay of a bounded execution among its job's, and lets those go on that fit now. The
+// caller has to call PostWaiting afterwards.
 void Executor::LeaveJob(Execution* execution) {
-  if (execution->bound_.most_workers == 0) return;
   job_bounds_.Leave(execution);
   while (Execution* const next = job_bounds_.TakeNext(*execution)) waiting_.Push(next);
 }
@@ -474,7 +473,7 @@ void Executor::Cancel(Execution* execution, Status reason) {
 // Hands an execution back that has not been on the board.
 void Executor::EndUnposted(Execution* execution) {
   if (execution->phase_ == Execution::Phase::kWaiting) waiting_.Remove(execution);
-  LeaveJob(execution);
+  if (execution->bound_.most_workers > 0) LeaveJob(execution);
   places_.Leave(execution->place_);
   execution->phase_ = Execution::Phase::kFinished;
   finished_.Push(execution);
@@ -487,10 +486,10 @@ Execution* Executor::TakeFinished() {
   if (execution->phase_ == Execution::Phase::kPosted) {
     board_.Retire(execution);
     waiting_.NoteRetired(*execution);
-    if (execution->most_threads() > 0) {
+    if (execution->bound_.most_workers > 0) {
       bounded_lanes_.fetch_sub(BoundedLanes(*execution), std::memory_order_relaxed);
+      LeaveJob(execution);
     }
-    LeaveJob(execution);
     places_.Leave(execution->place_);
     BeginAwaiting(*execution);
     PostWaiting();

@@ -43,9 +43,9 @@ constexpr uint64_t AfterClaim(uint64_t word, bool from_the_end) {
 
 // Returns the permits that an execution is posted with.
 int PermitsFor(const Execution& execution) {
+  if (execution.bound().most_workers == 0) return WorkBoard::kUncounted;
   const int threads = execution.most_threads();
-  const bool counted = threads > 0 && static_cast<uint32_t>(threads) < execution.units();
-  return counted ? threads : WorkBoard::kUncounted;
+  return static_cast<uint32_t>(threads) < execution.units() ? threads : WorkBoard::kUncounted;
 }
 
 }  // namespace
