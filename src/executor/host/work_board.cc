@@ -180,10 +180,11 @@ void WorkBoard::AddPermit(const Unit& unit) {
   UpdateActive(index, true);
 }
 
-// Makes the slot's bit in active_ say whether its units are claimable, which a change of the
-// slot's word by the calling thread has made so. Where permits are counted that goes back and
-// forth, and the threads that change the word may come to the bit in another order. So each looks
-// at the word once more after it has written the bit, by a read-modify-write:
+// Makes the slot's bit in active_ say whether units of the slot are claimable. Requires: the
+// calling thread has just changed the slot's word, and made them so. Where permits are counted that
+// goes back and forth, and threads that change the word one after the other may come to the bit in
+// another order. So each looks at the word once more after it has written the bit, by a
+// read-modify-write:
 //
 // - If that comes before another thread's change of the word, the other one's change reads from it,
 //   directly or through further read-modify-writes. Release here and acquire there order this
