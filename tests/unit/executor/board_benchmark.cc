@@ -4,9 +4,9 @@
 #include <benchmark/benchmark.h>
 
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 
 #include "src/executor/host/executor.h"

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "src/executor/host/job_bounds.h"
+#include "src/executor/host/tenant_turns.h"
 #include "src/executor/host/work_board.h"
 #include "src/schedule/algorithms/one_host.h"
 #include "tests/support/sanitized.h"
