@@ -82,7 +82,7 @@ Result<Cut> CutWork(const WorkShape& shape, const Machine& machine) {
     steps_per_unit = DivideUp(steps, wanted);
   }
   const uint64_t groups = DivideUp(steps, steps_per_unit);
-  if (slices > (uint64_t{1} << 31) / groups) {
+  if (slices > kMostUnits / groups) {
     return InvalidArgument("an operation on blocks of {} bytes is too large", block_bytes);
   }
   cut.slices = static_cast<uint32_t>(slices);

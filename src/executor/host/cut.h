@@ -12,6 +12,9 @@ namespace harmonaize {
 /// about as long as waking a thread for it, 5 to 10 us.
 inline constexpr uint64_t kSmallestShareBytes = uint64_t{256} << 10;
 
+/// Most units of a cut. WorkBoard counts them in 28 bits of a word.
+inline constexpr uint64_t kMostUnits = (uint64_t{1} << 28) - 1;
+
 /// The properties of a bound program that CutWork uses. "References" are the blocks that a step
 /// names, sources and destinations alike; each costs memory traffic.
 struct WorkShape {
@@ -60,7 +63,7 @@ struct UnitExtent {
 /// Cuts so that the staged data of a unit stays in half the private cache, a unit takes well below
 /// 100 us, all participants get even shares, and work too small to share is one unit. Slices begin
 /// at multiples of a cache line relative to the block. No work gives 0 units.
-/// Errors: kInvalidArgument when it would take more than 2^31 units.
+/// Errors: kInvalidArgument when it would take more than kMostUnits units.
 Result<Cut> CutWork(const WorkShape& shape, const Machine& machine);
 
 /// Returns the own memory that a thread needs for all units but those that stage more than 64

@@ -149,6 +149,9 @@ Status CheckValues(const Binding& binding) {
   }
   if (binding.program == nullptr) return InternalError("a binding without a program");
   if (binding.pieces <= 0) return InternalError("a binding with {} pieces", binding.pieces);
+  if (binding.most_workers < 0) {
+    return InvalidArgument("at most {} threads may work for a job", binding.most_workers);
+  }
   if (binding.count > kLargestBuffer / element_bytes) {
     return InvalidArgument("{} elements of {} are too many", binding.count,
                            DataTypeName(binding.type));
@@ -192,7 +195,14 @@ Status Execution::Bind(const Binding& binding, const Machine& machine) {
   bound_.whole = binding.whole;
   bound_.tenant = binding.tenant;
   bound_.weight = binding.weight;
+  bound_.job = binding.job;
+  // The owner is one more thread.
+  bound_.most_workers = binding.most_workers <= machine.workers ? binding.most_workers : 0;
+  bound_.sleeps_at_once = binding.sleeps_at_once;
   shape.participants = std::min(machine.workers + (bound_.helpable ? 1 : 0), machine.processors);
+  if (bound_.most_workers > 0) {
+    shape.participants = std::min(shape.participants, bound_.most_workers);
+  }
   shape.shared = binding.shared;
   shape.granule_elements = WireGranule(binding.encoded.format);
   HZ_ASSIGN_OR_RETURN(bound_.cut, CutWork(shape, machine));

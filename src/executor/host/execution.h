@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "src/base/intrusive_list.h"
 #include "src/base/status.h"
 #include "src/executor/host/cut.h"
 #include "src/executor/host/machine.h"
@@ -30,6 +32,17 @@ struct Operands {
   /// gets while other tenants want some too.
   uint32_t tenant = 0;
   float weight = 1;  ///< Above 0.
+  /// Number that tells the jobs of the tenant apart. Only a bounded operation needs it.
+  uint64_t job = 0;
+  /// Most threads that run units of the job's executions at a time, workers and the owner in
+  /// Executor::Help together; 0: as many as there are. Where a job's executions have different
+  /// bounds, each goes by its own. It begins when its threads and those of the job's bounded
+  /// executions that run cannot be more. Threads of executions without a bound do not count.
+  int most_workers = 0;
+  /// Whether saving energy comes before speed. A worker that runs out of work after a unit of the
+  /// operation sleeps at once instead of searching for more, and ranks are not awaited
+  /// (Executor::AwaitRanks).
+  bool sleeps_at_once = false;
 };
 
 /// Which buffers of a program hold their elements in a wire format. The program then only copies
@@ -90,6 +103,9 @@ struct BoundProgram {
   int node = -1;          ///< As bound.
   uint32_t tenant = 0;
   float weight = 1;
+  uint64_t job = 0;
+  int most_workers = 0;         ///< As bound; 0 also if there are no more threads than that.
+  bool sleeps_at_once = false;  ///< As bound.
   bool beyond_cache = false;  ///< Whether it reads and writes more than the last-level cache holds.
 };
 
@@ -99,7 +115,7 @@ struct BoundProgram {
 /// Thread: the executor's owner. From Executor::Start until TakeFinished returns it, only
 /// Executor::Cancel may be called on it. It may be destroyed or moved to another executor whenever
 /// no executor has it.
-class Execution {
+class Execution : public ListNode {
  public:
   Execution() = default;
   Execution(const Execution&) = delete;
@@ -107,10 +123,10 @@ class Execution {
 
   /// Prepares the run of `binding` by an executor on `machine` (Executor::machine()).
   /// Errors: kInvalidArgument for a block outside the binding, a rank without the buffer that the
-  /// program uses, missing scalars or strides, a zero divisor or sizes beyond 2^62 bytes;
-  /// kInvalidUsage for a program that needs a transport, or that reduces partial results under an
-  /// operator for which that would be wrong (avg, premulsum); kInternalError while the execution
-  /// runs, or for a program that no checker would pass.
+  /// program uses, missing scalars or strides, a zero divisor, a negative bound or sizes beyond
+  /// 2^62 bytes; kInvalidUsage for a program that needs a transport, or that reduces partial
+  /// results under an operator for which that would be wrong (avg, premulsum); kInternalError while
+  /// the execution runs, or for a program that no checker would pass.
   Status Bind(const Binding& binding, const Machine& machine);
 
   /// After TakeFinished: Ok, or the reason given to Cancel.
@@ -118,6 +134,12 @@ class Execution {
 
   /// Returns the number of units into which Bind has cut the work.
   uint32_t units() const { return bound_.cut.units; }
+
+  /// Returns the most threads that may run its units at a time, by its job's bound and by the
+  /// number of units; 0: its job has no bound.
+  int most_threads() const {
+    return static_cast<int>(std::min(static_cast<uint32_t>(bound_.most_workers), units()));
+  }
 
   const BoundProgram& bound() const { return bound_; }
 
@@ -134,9 +156,11 @@ class Execution {
   friend class Executor;
   friend class WorkBoard;
   friend class FinishedList;
+  friend class JobBounds;
   friend class WaitingList;
 
-  enum class Phase : uint8_t { kIdle, kWaiting, kPosted, kFinished };
+  // kHeld: by JobBounds. kWaiting: in the WaitingList.
+  enum class Phase : uint8_t { kIdle, kHeld, kWaiting, kPosted, kFinished };
 
   // Asked by units. Relaxed: a unit that misses the news only does work that nobody needs.
   const std::atomic<bool>& stopped() const { return stopped_; }
@@ -150,11 +174,11 @@ class Execution {
 
   BoundProgram bound_;
   Status status_;
-  Phase phase_ = Phase::kIdle;     // Owner only.
-  int place_ = 0;                  // TenantPlaces's place of its tenant. Owner only.
-  int slot_ = -1;                  // Written by the owner; also read by threads that hold a unit.
-  Execution* next_ = nullptr;      // Link of one list at a time: waiting or finished.
-  Execution* previous_ = nullptr;  // Link of the waiting list.
+  Phase phase_ = Phase::kIdle;  // Owner only.
+  int place_ = 0;               // TenantPlaces's place of its tenant. Owner only.
+  int job_place_ = 0;           // JobBounds's place of its job, if it is bounded. Owner only.
+  int slot_ = -1;               // Written by the owner; also read by threads that hold a unit.
+  Execution* next_ = nullptr;   // Link of the finished list.
   std::atomic<bool> stopped_{false};
   // Units that have not ended; the thread that takes it to zero hands the execution back.
   alignas(64) std::atomic<uint32_t> pending_{0};

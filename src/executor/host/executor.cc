@@ -71,6 +71,11 @@ void AskForLongSlices() {
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
+/// Returns how many workers an execution of a bounded job may keep busy beside an owner that helps.
+int BoundedLanes(const Execution& execution) {
+  return execution.most_threads() - (execution.bound().helpable ? 1 : 0);
+}
+
 /// Returns the node that worker `index` is near, or -1.
 int NodeOfWorker(const std::vector<WorkerPlace>& places, size_t index) {
   if (places.empty()) return -1;
@@ -110,7 +115,7 @@ struct Executor::Worker {
     counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
 
-  /// Returns how long to search for work from now on.
+  /// Returns how long to search for work from now on; 0: sleep at once.
   uint64_t BeginIdleness(const Options& options, uint64_t wake_up_ns) {
     uint64_t look_ns = 0;  // if it slept and found nothing: others were faster
     if (idle_since_ns == 0) {
@@ -118,6 +123,7 @@ struct Executor::Worker {
       slept = false;
       look_ns = waits.BeginWait(wake_up_ns);
     }
+    if (sleeps_at_once) return 0;
     return options.spin_nanoseconds >= 0 ? static_cast<uint64_t>(options.spin_nanoseconds)
                                          : look_ns;
   }
@@ -131,6 +137,7 @@ struct Executor::Worker {
   WaitEstimate waits;
   uint64_t idle_since_ns = 0;
   bool slept = false;
+  bool sleeps_at_once = false;  // as its last unit's execution asks
   Interludes interludes;
 
   const int index;
@@ -284,10 +291,21 @@ void Executor::WakeForLeft(const WorkBoard::Unit& unit) {
 void Executor::WakeForMore(const WorkBoard::Unit& unit) {
   const uint32_t reserved = unit.execution->bound_.helpable ? 1 : 0;
   if (unit.left <= reserved || !parking_.anyone_parked() || parking_.searching() > 0) return;
-  // The calling worker is awake, and others may be.
-  const int awake = machine_.workers - parking_.parked();
-  const int missing = std::min(Lanes(unit.left - reserved + 1, reserved > 0) - awake, kDirectWakes);
+  const int missing = std::min(MissingLanes(unit, reserved), kDirectWakes);
   if (missing > 0) parking_.Wake(missing);
+}
+
+// Returns how many more workers should be awake when a unit was claimed. `reserved`: units that are
+// left to the owner. Requires: there are others.
+int Executor::MissingLanes(const WorkBoard::Unit& unit, uint32_t reserved) const {
+  // The calling worker is awake, unless it is the owner who calls, and others may be.
+  const int awake = machine_.workers - parking_.parked();
+  const uint32_t left = unit.left - reserved;
+  if (unit.execution->bound_.most_workers == 0) return Lanes(left + 1, reserved > 0) - awake;
+  // Each of several bounded jobs may have its workers, so those that are awake for another job do
+  // not count against this one.
+  const auto bounded = static_cast<uint32_t>(bounded_lanes_.load(std::memory_order_relaxed));
+  return std::min({Lanes(bounded, reserved > 0) - awake, Lanes(left, reserved > 0), unit.permits});
 }
 
 // Returns how many workers so many units are worth. More workers than processors would only take
@@ -302,6 +320,7 @@ void Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
   uint32_t ended = 1;
   if (!execution->stopped().load(std::memory_order_relaxed)) {
     const BoundProgram& bound = execution->bound();
+    worker.sleeps_at_once = bound.sleeps_at_once;
     const uint64_t start = MonotonicNanoseconds();
     const uint64_t bytes = worker.runner.Run(bound, unit.index, execution->stopped());
     const uint64_t nanoseconds = MonotonicNanoseconds() - start;
@@ -313,6 +332,7 @@ void Executor::RunUnit(Worker& worker, const WorkBoard::Unit& unit) {
   }
   // Nobody needs the remaining units of a stopped execution, here or in other threads.
   if (execution->stopped().load(std::memory_order_relaxed)) ended += board_.TakeRest(*execution);
+  board_.GivePermitBack(unit);
   const bool finished = Complete(execution, ended);
   if (finished && worker.index < options_.workers && options_.wake_owner) options_.wake_owner();
 }
@@ -337,6 +357,7 @@ void Executor::Start(Execution* execution) {
   }
   execution->place_ = places_.Join(execution->bound_.tenant);
   if (places_.shared() != shared()) shared_.store(places_.shared(), std::memory_order_relaxed);
+  if (execution->bound_.most_workers > 0 && !job_bounds_.Admit(execution)) return;
   if (TryPost(execution)) return;
   execution->phase_ = Execution::Phase::kWaiting;
   waiting_.Push(execution);
@@ -358,7 +379,12 @@ bool Executor::TryPost(Execution* execution) {
   waiting_.NotePosted(*execution);
   execution->phase_ = Execution::Phase::kPosted;
   const uint32_t reserved = execution->bound_.helpable ? 1 : 0;
-  const int wanted = Lanes(execution->bound_.cut.units - reserved, reserved > 0);
+  int wanted = Lanes(execution->bound_.cut.units - reserved, reserved > 0);
+  if (execution->bound_.most_workers > 0) {
+    const int lanes = BoundedLanes(*execution);
+    bounded_lanes_.fetch_add(lanes, std::memory_order_relaxed);
+    wanted = std::min(wanted, lanes);
+  }
   const int missing = std::min(wanted - parking_.searching(), kDirectWakes);
   if (missing > 0) parking_.Wake(missing);
   return true;
@@ -370,6 +396,13 @@ void Executor::PostWaiting() {
     if (execution == nullptr) return;
     TryPost(execution);
   }
+}
+
+// Ends the stay of a bounded execution among its job's, and lets those go on that fit now. The
+// caller has to call PostWaiting afterwards.
+void Executor::LeaveJob(Execution* execution) {
+  job_bounds_.Leave(execution);
+  while (Execution* const next = job_bounds_.TakeNext(*execution)) waiting_.Push(next);
 }
 
 bool Executor::Help() {
@@ -384,6 +417,8 @@ bool Executor::Help() {
     helper_->interludes.NoteRest();
     return false;
   }
+  // Usually workers see to it. But one that found all permits taken may have gone to sleep.
+  if (unit->permits != WorkBoard::kUncounted) WakeForMore(*unit);
   RunUnit(*helper_, *unit);
   return true;
 }
@@ -393,6 +428,7 @@ bool Executor::Help() {
 // each of its operations would come after a unit of a large one.
 void Executor::BeginAwaiting(const Execution& last) {
   if (!shared() || !last.bound_.whole || !last.bound_.helpable) return;
+  if (last.bound_.sleeps_at_once) return;
   if (places_.has_executions(last.place_)) return;
   const uint64_t now = MonotonicNanoseconds();
   awaited_ = {.place = last.place_,
@@ -425,15 +461,23 @@ bool Executor::AwaitRanks() {
 void Executor::Cancel(Execution* execution, Status reason) {
   if (execution->phase_ == Execution::Phase::kIdle) return;
   if (!execution->Stop(std::move(reason))) return;
-  if (execution->phase_ == Execution::Phase::kWaiting) {
-    waiting_.Remove(execution);
-    places_.Leave(execution->place_);
-    execution->phase_ = Execution::Phase::kFinished;
-    finished_.Push(execution);
+  if (execution->phase_ == Execution::Phase::kWaiting ||
+      execution->phase_ == Execution::Phase::kHeld) {
+    EndUnposted(execution);
   } else if (execution->phase_ == Execution::Phase::kPosted) {
     const uint32_t rest = board_.TakeRest(*execution);
     if (rest > 0) Complete(execution, rest);
   }
+}
+
+// Hands an execution back that has not been on the board.
+void Executor::EndUnposted(Execution* execution) {
+  if (execution->phase_ == Execution::Phase::kWaiting) waiting_.Remove(execution);
+  if (execution->bound_.most_workers > 0) LeaveJob(execution);
+  places_.Leave(execution->place_);
+  execution->phase_ = Execution::Phase::kFinished;
+  finished_.Push(execution);
+  PostWaiting();
 }
 
 Execution* Executor::TakeFinished() {
@@ -442,6 +486,10 @@ Execution* Executor::TakeFinished() {
   if (execution->phase_ == Execution::Phase::kPosted) {
     board_.Retire(execution);
     waiting_.NoteRetired(*execution);
+    if (execution->bound_.most_workers > 0) {
+      bounded_lanes_.fetch_sub(BoundedLanes(*execution), std::memory_order_relaxed);
+      LeaveJob(execution);
+    }
     places_.Leave(execution->place_);
     BeginAwaiting(*execution);
     PostWaiting();

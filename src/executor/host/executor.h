@@ -12,6 +12,7 @@
 
 #include "src/base/status.h"
 #include "src/executor/host/execution.h"
+#include "src/executor/host/job_bounds.h"
 #include "src/executor/host/machine.h"
 #include "src/executor/host/parking.h"
 #include "src/executor/host/tenant_turns.h"
@@ -55,8 +56,9 @@ struct ExecutorCounters {
 /// Tenants whose executions run at the same time share the threads' time by their weights, and the
 /// executions of each are served in turn, unit by unit. Up to 64 run at once; more wait. The tenant
 /// that has the fewest running for its weight goes first, and its executions start in the order of
-/// Start. A worker whose place is near some memory takes units of executions whose memory lies
-/// elsewhere (Binding::node) only when there are no others.
+/// Start; those of a job whose threads are bounded (Operands::most_workers) may first have to wait
+/// for others of the job. A worker whose place is near some memory takes units of executions whose
+/// memory lies elsewhere (Binding::node) only when there are no others.
 class Executor final : public WorkEngine {
  public:
   struct Options {
@@ -100,7 +102,7 @@ class Executor final : public WorkEngine {
   /// The execution belongs to the executor until TakeFinished returns it, also after Cancel.
   void Start(Execution* execution) override;
   /// Returns false where the execution is not helpable, is more than one unit, or several tenants
-  /// take turns.
+  /// take turns. A bound of the job's threads is not kept: the work is too short for that.
   bool RunAtOnce(Execution* execution) override;
   void Cancel(Execution* execution, Status reason) override;
 
@@ -136,6 +138,7 @@ class Executor final : public WorkEngine {
   std::optional<WorkBoard::Unit> Take(Worker& worker);
   std::optional<WorkBoard::Unit> Search(Worker& worker, uint64_t nanoseconds);
   int Lanes(uint32_t units, bool owner_helps) const;
+  int MissingLanes(const WorkBoard::Unit& unit, uint32_t reserved) const;
   void RunUnit(Worker& worker, const WorkBoard::Unit& unit);
   void LetRanksRun(Worker& worker);
   void WakeForLeft(const WorkBoard::Unit& unit);
@@ -143,6 +146,8 @@ class Executor final : public WorkEngine {
   bool Complete(Execution* execution, uint32_t units);
   bool TryPost(Execution* execution);
   void PostWaiting();
+  void LeaveJob(Execution* execution);
+  void EndUnposted(Execution* execution);
   void BeginAwaiting(const Execution& last);
   bool StillAwaits();
 
@@ -165,6 +170,10 @@ class Executor final : public WorkEngine {
     uint64_t until_ns = 0;
   } awaited_;
   WaitingList waiting_;
+  JobBounds job_bounds_;
+  // Workers that the posted executions of bounded jobs may keep busy together. Written by the
+  // owner; workers judge by it whether to wake another, so it may be out of date.
+  std::atomic<int> bounded_lanes_{0};
   int64_t executing_ = 0;  // started and not taken back
   uint64_t operations_ = 0;
   uint64_t failed_operations_ = 0;

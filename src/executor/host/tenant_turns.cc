@@ -34,8 +34,11 @@ void TenantPlaces::Leave(int place) {
 
 void TenantTurns::Begin(int place) {
   const double earliest = clock_.load(std::memory_order_relaxed) - kCreditNs;
-  if (StartOf(place) >= earliest) return;
-  start_[static_cast<size_t>(place)].store(earliest, std::memory_order_relaxed);
+  std::atomic<double>& start = start_[static_cast<size_t>(place)];
+  double now = start.load(std::memory_order_relaxed);
+  // A time that another thread charges meanwhile is not lost.
+  while (now < earliest && !start.compare_exchange_weak(now, earliest, std::memory_order_relaxed)) {
+  }
 }
 
 int TenantTurns::Next(uint32_t waiting) {

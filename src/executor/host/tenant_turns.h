@@ -52,7 +52,7 @@ class TenantTurns {
   /// Most time, in nanoseconds, for which a tenant that had nothing to do may make up.
   static constexpr double kCreditNs = 10e6;
 
-  /// Notes that the place has work again. Thread: the owner, while no thread works for the place.
+  /// Notes that the place has work again.
   void Begin(int place);
   /// Returns the place whose turn it is. Bit p of `waiting`, which is not 0: place p has work.
   int Next(uint32_t waiting);

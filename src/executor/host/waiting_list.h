@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "src/base/intrusive_list.h"
 #include "src/executor/host/execution.h"
 #include "src/executor/host/tenant_turns.h"
 
@@ -13,9 +14,12 @@ class WaitingList {
   void Push(Execution* execution);
   /// Removes and returns the oldest execution of the waiting tenant with the fewest slots per
   /// weight; nullptr if none waits.
-  Execution* TakeNext();
+  Execution* TakeNext() { return waiting_ == 0 ? nullptr : TakeOne(); }
   /// Removes an execution in constant time. Requires: it waits here.
-  void Remove(Execution* execution);
+  void Remove(Execution* execution) {
+    execution->Unlink();
+    --waiting_;
+  }
 
   /// Note that an execution was given a slot of the board, and that its slot was freed.
   void NotePosted(const Execution& execution) { ++OfPlace(execution).posted; }
@@ -23,14 +27,16 @@ class WaitingList {
 
  private:
   struct OfTenant {
-    Execution* first = nullptr;
-    Execution* last = nullptr;
+    IntrusiveList<Execution> waiting;
     int posted = 0;
   };
   OfTenant& OfPlace(const Execution& execution) {
     return by_place_[static_cast<size_t>(execution.place_)];
   }
 
+  Execution* TakeOne();
+
+  int waiting_ = 0;  // executions, of all tenants
   std::array<OfTenant, TenantPlaces::kPlaces> by_place_;
 };
 

@@ -5,14 +5,47 @@
 namespace harmonaize {
 namespace {
 
-constexpr uint64_t Pack(uint64_t first, uint64_t count) {
-  return first << 32 | count;
+// Layout of Slot::claims.
+constexpr int kUnitBits = 28;
+constexpr int kPermitShift = 2 * kUnitBits;
+constexpr uint64_t kOneUnit = 1;
+constexpr uint64_t kOneFurther = uint64_t{1} << kUnitBits;
+constexpr uint64_t kOnePermit = uint64_t{1} << kPermitShift;
+constexpr uint64_t kUnitMask = kOneFurther - 1;
+
+// "First" may come to be the number of units.
+static_assert(kMostUnits <= kUnitMask);
+// All threads together: the workers and the owner.
+static_assert(kMaxWorkers + 1 < WorkBoard::kUncounted);
+
+constexpr uint64_t Pack(int permits, uint64_t count) {
+  return static_cast<uint64_t>(permits) << kPermitShift | count;
+}
+constexpr int Permits(uint64_t word) {
+  return static_cast<int>(word >> kPermitShift);
 }
 constexpr uint32_t First(uint64_t word) {
-  return static_cast<uint32_t>(word >> 32);
+  return static_cast<uint32_t>(word >> kUnitBits & kUnitMask);
 }
 constexpr uint32_t Count(uint64_t word) {
-  return static_cast<uint32_t>(word);
+  return static_cast<uint32_t>(word & kUnitMask);
+}
+constexpr bool IsClaimable(uint64_t word) {
+  return Count(word) != 0 && Permits(word) != 0;
+}
+
+// Returns the word after one unit was taken, with a permit where they are counted.
+constexpr uint64_t AfterClaim(uint64_t word, bool from_the_end) {
+  if (!from_the_end) word += kOneFurther;
+  if (Permits(word) != WorkBoard::kUncounted) word -= kOnePermit;
+  return word - kOneUnit;
+}
+
+// Returns the permits that an execution is posted with.
+int PermitsFor(const Execution& execution) {
+  if (execution.bound().most_workers == 0) return WorkBoard::kUncounted;
+  const int threads = execution.most_threads();
+  return static_cast<uint32_t>(threads) < execution.units() ? threads : WorkBoard::kUncounted;
 }
 
 }  // namespace
@@ -23,6 +56,8 @@ bool WorkBoard::Post(Execution* execution) {
   const uint64_t bit = uint64_t{1} << index;
   free_slots_ &= ~bit;
   if (execution->bound_.helpable) helpable_slots_ |= bit;
+  const int permits = PermitsFor(*execution);
+  if (permits != kUncounted) counted_slots_ |= bit;
   // Relaxed: a thread that finds the bit in active_, by the operation below or a later one, sees
   // this too. Only the owner writes it.
   const uint64_t left_to_owner = left_to_owner_.load(std::memory_order_relaxed);
@@ -41,7 +76,7 @@ bool WorkBoard::Post(Execution* execution) {
   active_.fetch_or(bit, std::memory_order_seq_cst);
   // Release: a thread that claims a unit (acquire) sees the slot, the binding and the pending
   // count. Claims are read-modify-writes, so those after the first see them too.
-  slot.unclaimed.store(Pack(0, execution->units()), std::memory_order_release);
+  slot.claims.store(Pack(permits, execution->units()), std::memory_order_release);
   return true;
 }
 
@@ -74,6 +109,7 @@ void WorkBoard::Retire(Execution* execution) {
   slots_of_[place].store(slots, std::memory_order_relaxed);
   if (slots == 0) places_.fetch_and(~(uint32_t{1} << place), std::memory_order_relaxed);
   helpable_slots_ &= ~bit;
+  counted_slots_ &= ~bit;
   free_slots_ |= bit;
   execution->slot_ = -1;
 }
@@ -104,30 +140,91 @@ std::optional<WorkBoard::Unit> WorkBoard::TakeAmong(uint64_t active, Cursor& cur
   while (candidates != 0) {
     const int slot = (cursor.slot + std::countr_zero(candidates)) % kSlots;
     candidates &= candidates - 1;
-    if (std::optional<Unit> unit = TakeFrom(slot, cursor.from_the_end)) {
-      cursor.slot = (slot + 1) % kSlots;
-      return unit;
-    }
+    const uint64_t word = Claim(slot, cursor.from_the_end);
+    if (word == 0) continue;
+    cursor.slot = (slot + 1) % kSlots;
+    const uint64_t next = AfterClaim(word, cursor.from_the_end);
+    Execution* const execution = slots_[static_cast<size_t>(slot)].execution;
+    return Unit{execution, First(word) + (cursor.from_the_end ? Count(next) : 0), Count(next),
+                Permits(next), execution->place_};
   }
   return std::nullopt;
 }
 
-std::optional<WorkBoard::Unit> WorkBoard::TakeFrom(int index, bool from_the_end) {
+// Takes a unit of the slot. Returns the slot's word before that; 0 if there was none to take.
+uint64_t WorkBoard::Claim(int index, bool from_the_end) {
   Slot& slot = slots_[static_cast<size_t>(index)];
-  uint64_t word = slot.unclaimed.load(std::memory_order_relaxed);
-  while (Count(word) != 0) {
-    const uint32_t left = Count(word) - 1;
-    const uint32_t first = First(word);
-    const uint64_t next = from_the_end ? Pack(first, left) : Pack(first + 1, left);
-    // Acquire: see Post.
-    if (slot.unclaimed.compare_exchange_weak(word, next, std::memory_order_acquire,
-                                             std::memory_order_relaxed)) {
-      if (left == 0) ClearActive(index);
-      return Unit{slot.execution, from_the_end ? first + left : first, left,
-                  slot.execution->place_};
+  uint64_t word = slot.claims.load(std::memory_order_relaxed);
+  while (IsClaimable(word)) {
+    const uint64_t next = AfterClaim(word, from_the_end);
+    // Acquire: see Post, and UpdateActive.
+    if (!slot.claims.compare_exchange_weak(word, next, std::memory_order_acquire,
+                                           std::memory_order_relaxed)) {
+      continue;
     }
+    if (!IsClaimable(next)) EndClaims(index, Permits(next) != kUncounted);
+    return word;
   }
-  return std::nullopt;
+  return 0;
+}
+
+void WorkBoard::AddPermit(const Unit& unit) {
+  const int index = unit.execution->slot_;
+  // Release and acquire: see UpdateActive.
+  const uint64_t before =
+      slots_[static_cast<size_t>(index)].claims.fetch_add(kOnePermit, std::memory_order_acq_rel);
+  if (Count(before) == 0 || Permits(before) != 0) return;
+  // The tenant had nothing to do as far as it may be served. Without this it would save up time for
+  // as long as its bound lasts, and then have all threads for itself.
+  turns_.Begin(unit.place);
+  UpdateActive(index, true);
+}
+
+// Makes the slot's bit in active_ say whether units of the slot are claimable. Requires: the
+// calling thread has just changed the slot's word, and made them so. Where permits are counted that
+// goes back and forth, and threads that change the word one after the other may come to the bit in
+// another order. So each looks at the word once more after it has written the bit, by a
+// read-modify-write:
+//
+// - If that comes before another thread's change of the word, the other one's change reads from it,
+//   directly or through further read-modify-writes. Release here and acquire there order this
+//   thread's write of the bit before the other thread's.
+// - If it comes after the other thread's change, it sees that, and writes the bit anew.
+//
+// Either way the last write of the bit tells what the last change of the word has left. A bit that
+// stayed set would keep workers from sleeping for ever, and one that stayed clear would leave units
+// behind.
+//
+// All of this happens before the calling thread completes its units, and so never to the bit of the
+// slot's next execution. Setting it is sequentially consistent for the sake of Parking, as in Post.
+void WorkBoard::UpdateActive(int index, bool claimable) {
+  const uint64_t bit = uint64_t{1} << index;
+  std::atomic<uint64_t>& claims = slots_[static_cast<size_t>(index)].claims;
+  for (;;) {
+    if (claimable) {
+      active_.fetch_or(bit, std::memory_order_seq_cst);
+    } else {
+      active_.fetch_and(~bit, std::memory_order_seq_cst);
+    }
+    const bool now = IsClaimable(claims.fetch_add(0, std::memory_order_acq_rel));
+    if (now == claimable) return;
+    claimable = now;
+  }
+}
+
+// A place counts if it has executions, except those whose permits are all taken: it has no turn
+// before one comes back.
+bool WorkBoard::IsFirst(int place) const {
+  const uint64_t blocked = counted_slots_ & ~active_.load(std::memory_order_relaxed);
+  const uint32_t places = places_.load(std::memory_order_relaxed);
+  if (blocked == 0) return turns_.IsFirst(place, places);
+  uint32_t waiting = 0;
+  for (uint32_t left = places; left != 0; left &= left - 1) {
+    const int other = std::countr_zero(left);
+    const uint64_t own = slots_of_[static_cast<size_t>(other)].load(std::memory_order_relaxed);
+    if ((own & ~blocked) != 0) waiting |= uint32_t{1} << other;
+  }
+  return turns_.IsFirst(place, waiting);
 }
 
 bool WorkBoard::AnyWorkBeside(const Execution& execution) const {
@@ -139,12 +236,19 @@ bool WorkBoard::AnyWorkBeside(const Execution& execution) const {
 
 uint32_t WorkBoard::TakeRest(const Execution& execution) {
   Slot& slot = slots_[static_cast<size_t>(execution.slot_)];
-  const uint32_t taken = Count(slot.unclaimed.exchange(0, std::memory_order_acquire));
-  if (taken != 0) ClearActive(execution.slot_);
+  // Permits stay as they are: threads that have some give them back. Release and acquire: see
+  // UpdateActive.
+  const uint64_t word =
+      slot.claims.fetch_and(~uint64_t{0} << kPermitShift, std::memory_order_acq_rel);
+  const uint32_t taken = Count(word);
+  if (taken == 0) return 0;
+  EndClaims(execution.slot_, Permits(word) != kUncounted);
   return taken;
 }
 
-void WorkBoard::ClearActive(int slot) {
+// Clears the slot's bit in active_ after the calling thread has made its units unclaimable.
+void WorkBoard::EndClaims(int slot, bool counted) {
+  if (counted) return UpdateActive(slot, false);
   // Relaxed: ordered before the next Post to this slot by the completion of the unit just taken.
   active_.fetch_and(~(uint64_t{1} << slot), std::memory_order_relaxed);
 }

@@ -15,22 +15,30 @@ namespace harmonaize {
 /// locks.
 ///
 /// A slow thread may still look at a slot whose execution has long finished and been replaced. This
-/// is safe because a slot's whole state of claims is one 64-bit word {first unclaimed unit, number
-/// of unclaimed units}, and a unit is taken by a compare-and-swap of that word alone. Whatever the
-/// thread saw before, the swap succeeds only if the word says at that instant that the unit is
-/// free, and then the unit belongs to the execution that is in the slot at that instant. Nothing
-/// else of the slot or the execution is read before. From then on the execution cannot finish,
-/// hence cannot leave the slot, until the taker completes the unit. So the word needs no
+/// is safe because a slot's whole state of claims is one 64-bit word {permits, first unclaimed
+/// unit, number of unclaimed units}, and a unit is taken by a compare-and-swap of that word alone.
+/// Whatever the thread saw before, the swap succeeds only if the word says at that instant that the
+/// unit is free, and then the unit belongs to the execution that is in the slot at that instant.
+/// Nothing else of the slot or the execution is read before. From then on the execution cannot
+/// finish, hence cannot leave the slot, until the taker completes the unit. So the word needs no
 /// generation, and because slots are never freed, executions may be.
+///
+/// An execution that fewer threads may work for than it has units (Execution::most_threads) has as
+/// many permits. Taking one of its units takes a permit too, and the thread gives it back when it
+/// has run the unit, before it completes it. Other executions have no permits to count, and cost
+/// what they would cost without all this.
 class WorkBoard {
  public:
   static constexpr int kSlots = 64;
+  /// Permits of an execution that has none to count.
+  static constexpr int kUncounted = 255;
 
   struct Unit {
     Execution* execution = nullptr;
     uint32_t index = 0;
-    uint32_t left = 0;  ///< Units of the execution that were still unclaimed after this one.
-    int place = 0;      ///< Place of the execution's tenant.
+    uint32_t left = 0;         ///< Units of the execution that were still unclaimed after this one.
+    int permits = kUncounted;  ///< Permits of the execution that were left, or kUncounted.
+    int place = 0;             ///< Place of the execution's tenant.
   };
 
   /// Remembers where a thread last took a unit, so that it goes round all executions, unit by unit.
@@ -54,12 +62,15 @@ class WorkBoard {
   /// Takes one unit of an execution in one of `slots`, if there is any, from the tenant whose turn
   /// it is.
   std::optional<Unit> Take(uint64_t slots, Cursor& cursor);
+  /// Gives back the permit that a unit was taken with. Requires: the caller has run the unit and
+  /// not yet completed it.
+  void GivePermitBack(const Unit& unit) {
+    if (unit.permits != kUncounted) AddPermit(unit);
+  }
   /// Adds time spent for the tenant of this place, already divided by its weight.
   void Charge(int place, double nanoseconds) { turns_.Charge(place, nanoseconds); }
-  /// Returns whether the tenant of this place would have the next turn if it had work.
-  bool IsFirst(int place) const {
-    return turns_.IsFirst(place, places_.load(std::memory_order_relaxed));
-  }
+  /// Returns whether the tenant of this place would have the next turn if it had work. Owner only.
+  bool IsFirst(int place) const;
 
   /// Returns the slots whose execution has its memory on a node other than `node` that has threads
   /// of its own; none for `node` < 0. A preference, no more: it may be out of date.
@@ -71,7 +82,8 @@ class WorkBoard {
   /// the owner.
   uint32_t TakeRest(const Execution& execution);
 
-  /// Returns whether any execution has unclaimed units. Sequentially consistent, see Parking.
+  /// Returns whether any execution has unclaimed units, and a permit for them. Sequentially
+  /// consistent, see Parking.
   bool AnyWork() const { return active_.load(std::memory_order_seq_cst) != 0; }
 
   /// Returns AnyWork without the execution of which the caller holds a unit, and without those of
@@ -85,21 +97,23 @@ class WorkBoard {
 
  private:
   struct alignas(64) Slot {
-    // High half: first unclaimed unit. Low half: number of unclaimed units.
-    std::atomic<uint64_t> unclaimed{0};
-    // Written by the owner before `unclaimed`, read after a claim.
+    // From the top: 8 bits of permits, 28 of the first unclaimed unit, 28 of their number.
+    std::atomic<uint64_t> claims{0};
+    // Written by the owner before `claims`, read after a claim.
     Execution* execution = nullptr;
   };
 
   std::optional<Unit> TakeAmong(uint64_t active, Cursor& cursor);
-  std::optional<Unit> TakeFrom(int slot, bool from_the_end);
+  uint64_t Claim(int slot, bool from_the_end);
   void NoteTenant(uint64_t bit, const Execution& execution);
-  void ClearActive(int slot);
+  void AddPermit(const Unit& unit);
+  void EndClaims(int slot, bool counted);
+  void UpdateActive(int slot, bool claimable);
   void NotePlace(uint64_t bit, int node);
 
   // Bit s: slot s may have unclaimed units. The owner sets it before there are any. The thread that
   // takes the last unit clears it, before that unit is completed and so never for the slot's next
-  // execution.
+  // execution. While permits are counted the bit also follows them, see UpdateActive.
   alignas(64) std::atomic<uint64_t> active_{0};
   // Bit s: the execution in slot s is helpable and has one unit. Written by the owner before the
   // slot's bit in active_ is.
@@ -116,6 +130,7 @@ class WorkBoard {
   std::array<Slot, kSlots> slots_;
   alignas(64) uint64_t free_slots_ = ~uint64_t{0};
   uint64_t helpable_slots_ = 0;
+  uint64_t counted_slots_ = 0;  // whose execution has permits
 };
 
 /// Executions that ended, on their way to the owner: many threads push, one pops, in the order of

@@ -45,8 +45,10 @@ struct Stream {
 
 class ManyStreams {
  public:
-  ManyStreams(TestExecutor& executor, int streams, int rounds, bool cancels)
-      : executor_(executor), rounds_(rounds), cancels_(cancels) {
+  /// `bounded`: the streams are of some jobs of some tenants, most of which have bounds that change
+  /// from one operation to the next.
+  ManyStreams(TestExecutor& executor, int streams, int rounds, bool cancels, bool bounded = false)
+      : executor_(executor), rounds_(rounds), cancels_(cancels), bounded_(bounded) {
     for (int i = 0; i < streams; ++i) {
       streams_.push_back(std::make_unique<Stream>());
       streams_.back()->execution.cookie = streams_.back().get();
@@ -79,6 +81,12 @@ class ManyStreams {
   void Begin(Stream& stream) {
     stream.canceled = false;
     stream.run->Fill(stream.rounds);
+    if (bounded_) {
+      stream.run->terms.tenant = random_() % 2;
+      stream.run->terms.job = random_() % 3;
+      stream.run->terms.most_workers = static_cast<int>(random_() % 4);
+      stream.run->terms.sleeps_at_once = random_() % 4 == 0;
+    }
     const bool helpable = random_() % 2 == 0;
     const int node = static_cast<int>(random_() % 4) - 1;  // none, and more than there are workers
     const Status bound = stream.run->Bind(stream.execution, executor_->machine(), helpable, node);
@@ -113,6 +121,7 @@ class ManyStreams {
   TestExecutor& executor_;
   const int rounds_;
   const bool cancels_;
+  const bool bounded_;
   int canceled_ = 0;
   std::mt19937 random_{42};
   std::vector<std::unique_ptr<Stream>> streams_;
@@ -161,6 +170,21 @@ TEST(ExecutorConcurrency, RandomCancelsHitOnlyTheirExecution) {
 TEST(ExecutorConcurrency, MoreThanTheBoardHoldsWaitTheirTurn) {
   TestExecutor executor(2);
   ManyStreams streams(executor, 150, 3, true);
+  streams.Run();
+  EXPECT_EQ(executor->Counters().operations, 450u);
+}
+
+TEST(ExecutorConcurrency, BoundedStreamsGetOnBesideOthers) {
+  TestExecutor executor(3);
+  ManyStreams streams(executor, 20, 30, true, true);
+  streams.Run();
+  EXPECT_EQ(executor->Counters().operations, 600u);
+  EXPECT_FALSE(executor->executing());
+}
+
+TEST(ExecutorConcurrency, MoreBoundedStreamsThanTheBoardHolds) {
+  TestExecutor executor(4);
+  ManyStreams streams(executor, 150, 3, true, true);
   streams.Run();
   EXPECT_EQ(executor->Counters().operations, 450u);
 }

@@ -105,13 +105,15 @@ TEST(TenantTurns, KnowWhoWouldBeFirst) {
 /// A broadcast on this host, of so many bytes of memory that nobody else uses.
 class Copy {
  public:
-  Copy(size_t bytes, uint32_t tenant, float weight, const Machine& machine, bool helpable = false)
+  Copy(size_t bytes, uint32_t tenant, float weight, const Machine& machine, bool helpable = false,
+       const Operands& terms = {})
       : memory_(2 * bytes), schedule_(OneHost(Collective::kBroadcast, 2, 0, false)) {
     const MemoryView from{.address = memory_.data()};
     const MemoryView to{.address = memory_.data() + bytes};
     const std::array<MemoryView, 2> inputs = {from, MemoryView{}};
     const std::array<MemoryView, 2> outputs = {from, to};
     Binding binding;
+    static_cast<Operands&>(binding) = terms;
     binding.program = &schedule_.programs[0];
     binding.type = DataType::kUint8;
     binding.count = bytes;
@@ -133,12 +135,12 @@ class Copy {
 
 /// While a greedy tenant has work, and has had a unit done, the owner does an operation of a modest
 /// one: whether its ranks are awaited then, and until they have posted another.
-bool RanksAreAwaited() {
+bool RanksAreAwaited(const Operands& terms = {}) {
   // For long enough that nothing else ends it.
   TestExecutor executor(Executor::Options{
       .workers = 1, .processors = kMaxWorkers, .wake_up_nanoseconds = 1'000'000'000});
   Copy greedy(size_t{32} << 20, 1001, 1, executor->machine(), true);
-  Copy modest(64, 1002, 1, executor->machine(), true);
+  Copy modest(64, 1002, 1, executor->machine(), true, terms);
   executor->Start(&greedy.execution);
   executor->Help();
   executor->Start(&modest.execution);
@@ -166,9 +168,10 @@ class Tenants : public ::testing::Test {
   int EndBeforeTheModestOne(int greedy, size_t bytes, float greedy_weight) {
     std::vector<std::unique_ptr<Copy>> copies;
     for (int i = 0; i < greedy; ++i) {
-      copies.push_back(std::make_unique<Copy>(bytes, kGreedy, greedy_weight, executor_->machine()));
+      copies.push_back(std::make_unique<Copy>(bytes, kGreedy, greedy_weight, executor_->machine(),
+                                              false, greedy_terms_));
     }
-    Copy modest(bytes, kModest, 1, executor_->machine());
+    Copy modest(bytes, kModest, 1, executor_->machine(), false, modest_terms_);
     for (const auto& copy : copies) executor_->Start(&copy->execution);
     executor_->Start(&modest.execution);
     int before = -1;
@@ -207,10 +210,22 @@ class Tenants : public ::testing::Test {
   }
 
   TestExecutor executor_{1};
+  Operands greedy_terms_;
+  Operands modest_terms_;
 };
 
 TEST_F(Tenants, HaveTheSameOfTheThreadsWhateverTheNumberOfTheirOperations) {
   // When the modest one's ends each of the others is an eighth done.
+  EXPECT_LE(FewestBeforeTheModestOne(8, size_t{16} << 20, 1), 1);
+}
+
+TEST_F(Tenants, WhoseJobsAreBoundedGetOnAsWell) {
+  modest_terms_.most_workers = 1;
+  EXPECT_LE(FewestBeforeTheModestOne(8, size_t{16} << 20, 1), 1);
+}
+
+TEST_F(Tenants, WhoseJobsAreBoundedKeepNobodyWaiting) {
+  greedy_terms_.most_workers = 1;
   EXPECT_LE(FewestBeforeTheModestOne(8, size_t{16} << 20, 1), 1);
 }
 
@@ -231,12 +246,23 @@ TEST(AwaitedRanks, WhereItIsTheirTurn) {
   EXPECT_TRUE(awaited);
 }
 
+TEST(AwaitedRanks, NotThoseWhoSaveEnergy) {
+  Operands terms;
+  terms.sleeps_at_once = true;
+  for (int run = 0; run < 5; ++run) EXPECT_FALSE(RanksAreAwaited(terms));
+}
+
 TEST_F(Tenants, HaveMoreOfThemByAWeight) {
   EXPECT_EQ(EndBeforeTheModestOne(8, size_t{4} << 20, 64), 8);
 }
 
 TEST_F(Tenants, DoNotWaitBehindAllThatAnotherHasStarted) {
   // Of 300 the board holds 64.
+  EXPECT_LE(FewestBeforeTheModestOne(300, size_t{64} << 10, 100), 100);
+}
+
+TEST_F(Tenants, DoNotWaitBehindTheBoundedOnesThatAnotherHasStarted) {
+  greedy_terms_.most_workers = 1;
   EXPECT_LE(FewestBeforeTheModestOne(300, size_t{64} << 10, 100), 100);
 }
 

@@ -143,6 +143,7 @@ void CollectiveRun::Fill(int round) {
 
 Status CollectiveRun::Bind(Execution& execution, const Machine& machine, bool helpable, int node) {
   Binding binding;
+  static_cast<Operands&>(binding) = terms;
   binding.program = &schedule_.programs[0];
   binding.pieces = schedule_.pieces;
   binding.type = DataType::kInt32;

@@ -59,6 +59,9 @@ class CollectiveRun {
   /// Returns "" or the first error.
   std::string Check() const;
 
+  /// The tenant, its weight, the job and its bound, for Bind; what else it says is not used.
+  Operands terms;
+
  private:
   struct Place {
     MemoryView buffer;
