@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <span>
 
 #include "daemon/host/host_tuning.h"
@@ -392,6 +393,22 @@ InlineLimits Communicator::InlineLimitsNow() const {
 const JobTerms& Communicator::terms() const {
   static const JobTerms of_no_job;
   return job_ == nullptr ? of_no_job : *job_->terms;
+}
+
+const OperationTerms& Communicator::TermsOf(const OperationDescriptor& descriptor) {
+  static const OperationTerms of_no_job;
+  if (job_ == nullptr) return of_no_job;
+  const uint64_t bytes = OperationBytes(descriptor.collective, ranks(),
+                                        descriptor.count * DataTypeSize(descriptor.type));
+  return operation_terms_.For(job_->terms, name_, descriptor.collective, bytes);
+}
+
+void Communicator::SetWorkTerms(const OperationDescriptor& descriptor, Operands* operands) {
+  if (job_ == nullptr) return;
+  const OperationTerms& granted = TermsOf(descriptor);
+  std::memcpy(&operands->job, job_->id.bytes.data(), sizeof operands->job);
+  operands->most_workers = granted.most_workers;
+  operands->sleeps_at_once = granted.sleeps_at_once;
 }
 
 void Communicator::OnTermsChanged() {

@@ -18,6 +18,7 @@
 #include "daemon/communicator/matched_operation.h"
 #include "daemon/communicator/operation_pool.h"
 #include "daemon/communicator/operation_set.h"
+#include "daemon/communicator/operation_terms.h"
 #include "daemon/communicator/other_hosts.h"
 #include "daemon/communicator/pair_lanes.h"
 #include "daemon/communicator/pair_matcher.h"
@@ -67,6 +68,9 @@ class Communicator final : private LocalOwner {
   void set_job(Job* job) { job_ = job; }
   /// What was granted to its job.
   const JobTerms& terms() const;
+  /// Returns what they mean for an operation.
+  const OperationTerms& TermsOf(const OperationDescriptor& descriptor);
+  void SetWorkTerms(const OperationDescriptor& descriptor, Operands* operands) override;
   /// Goes by the terms of now, where the last ones were made use of before.
   void OnTermsChanged();
   const std::string& name() const { return name_; }
@@ -278,6 +282,7 @@ class Communicator final : private LocalOwner {
   bool doom_posted_ = false;    ///< A call of FailDoomed is posted.
   bool launch_posted_ = false;  ///< A call of LaunchReady is posted.
   OperationPool pool_;
+  OperationTermsTable operation_terms_;
   LateReporter late_{this, &window_, &pairs_};
   WaitLister wait_lister_{this, &window_, &pairs_};
   GapEstimate collective_gap_;

@@ -4,6 +4,11 @@
 
 #include "src/base/status.h"
 
+namespace harmonaize {
+struct OperationDescriptor;
+struct Operands;
+}  // namespace harmonaize
+
 namespace harmonaize::daemon {
 
 struct MatchedOperation;
@@ -15,6 +20,8 @@ class LocalOwner {
   virtual void OnLocalDone(MatchedOperation* operation, const Status& outcome) = 0;
   /// An exception interrupted an operation.
   virtual void GiveUp(const Status& exception) = 0;
+  /// Sets whose work an operation is, and what threads may do for it.
+  virtual void SetWorkTerms(const OperationDescriptor& descriptor, Operands* operands) = 0;
   /// Charges the tenant for this many bytes more.
   virtual Status Pay(int64_t bytes) = 0;
 

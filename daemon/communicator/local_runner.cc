@@ -149,6 +149,7 @@ Operands LocalRunner::GatherOperands(MatchedOperation* operation) const {
   operands.divisor = static_cast<uint64_t>(ranks_);
   operands.tenant = tenant_->identity.number;
   operands.weight = static_cast<float>(tenant_->weight);
+  owner_->SetWorkTerms(descriptor, &operands);
   return operands;
 }
 

@@ -39,6 +39,7 @@ Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding bind
   binding.operation = operation->network.number;
   binding.tenant = operation->communicator->tenant().identity.across_hosts;
   binding.weight = static_cast<float>(operation->communicator->tenant().weight);
+  operation->communicator->SetWorkTerms(operation->parts.front()->descriptor, &binding);
   const HostPlan& plan = *operation->network.plan;
   binding.wire = WireFormatFor(plan.wire(), binding.type, binding.op);
   const uint64_t slice_bytes = plan.SliceBytes(binding.wire);

@@ -127,35 +127,46 @@ void PlanControl::NoteCongestion(const std::vector<HomePlanner::Reviewed>& revie
 }
 
 void PlanControl::OnTermsChanged() {
-  terms_changed_ = true;
+  follows_terms_ = true;
+  settled_.clear();
   if (!asking_ && !switching_->under_way()) ProposeByTerms();
 }
 
+// A plan that was chosen before the change may be in the making now, so plans are looked at until
+// each has been found to be the one for the terms of now.
 void PlanControl::ProposeByTerms() {
-  terms_changed_ = false;
   std::vector<PlanKey> keys;
-  for (const PlanRecord& record : records_()) keys.push_back(record.plan.key);
+  for (const PlanRecord& record : records_()) {
+    if (!settled_.contains(record.plan.key)) keys.push_back(record.plan.key);
+  }
   if (keys.empty()) return;
   asking_ = true;
   home_planner_->AskForOthers(std::move(keys), 0, [this](std::vector<CollectivePlan> plans) {
     asking_ = false;
-    std::vector<CollectivePlan> others;
-    for (const PlanRecord& record : records_()) {
-      const auto found = std::find_if(plans.begin(), plans.end(), [&](const CollectivePlan& plan) {
-        return plan.key == record.plan.key;
-      });
-      if (found == plans.end() || !found->status.ok()) continue;
-      if (!CarriesOutAlike(*found, record.plan)) others.push_back(std::move(*found));
-    }
-    if (others.empty()) return;
-    if (!switching_->Propose(std::move(others), "the job's requirements have changed")) {
-      terms_changed_ = true;
-    }
+    ProposeThoseThatDiffer(plans);
   });
 }
 
+void PlanControl::ProposeThoseThatDiffer(const std::vector<CollectivePlan>& plans) {
+  std::vector<CollectivePlan> others;
+  for (const PlanRecord& record : records_()) {
+    const auto found = std::find_if(
+        plans.begin(), plans.end(),
+        [&record](const CollectivePlan& plan) { return plan.key == record.plan.key; });
+    if (found == plans.end()) continue;
+    if (!found->status.ok() || CarriesOutAlike(*found, record.plan)) {
+      settled_.insert(found->key);
+    } else {
+      others.push_back(*found);
+    }
+  }
+  if (!others.empty()) {
+    switching_->Propose(std::move(others), "the job's requirements have changed");
+  }
+}
+
 void PlanControl::Tick(uint64_t now_ns) {
-  if (terms_changed_ && !asking_ && !switching_->under_way()) ProposeByTerms();
+  if (follows_terms_ && !asking_ && !switching_->under_way()) ProposeByTerms();
   if (config_.switch_every_ms == 0 || now_ns < next_switch_ns_) return;
   next_switch_ns_ = now_ns + static_cast<uint64_t>(config_.switch_every_ms) * 1'000'000;
   if (!asking_ && !switching_->under_way()) ProposeOthers();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ class PlanControl {
                       std::map<PlanKey, double>& weights);
   void ProposeOthers();
   void ProposeByTerms();
+  void ProposeThoseThatDiffer(const std::vector<CollectivePlan>& plans);
 
   const PlansConfig config_;
   HomePlanner* const home_planner_;
@@ -75,7 +77,8 @@ class PlanControl {
   };
   std::map<PlanKey, Use> uses_;
 
-  bool terms_changed_ = false;  ///< Since plans were made by them last.
+  bool follows_terms_ = false;  ///< The job's terms have changed since the communicator formed.
+  std::set<PlanKey> settled_;   ///< Keys whose plan is the one for the terms of now.
   uint64_t next_switch_ns_ = 0;
   size_t turn_ = 0;
   bool asking_ = false;

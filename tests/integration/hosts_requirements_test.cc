@@ -147,7 +147,7 @@ TEST(RequirementsOfHosts, StatementsThatMeetEndAlikeAtAllHosts) {
 
 // While a job sums up, a rank says which algorithm is to be used, and the plans change.
 TEST(RequirementsOfHosts, AlgorithmsChangeInMidRun) {
-  TestCluster cluster(3);
+  TestCluster cluster(3, "", "", "", true);
   RunOnHosts(&cluster, {0, 1, 2}, [&](int rank, ncclComm_t all) {
     for (const std::string algorithm : {"star", "ring", "circulant"}) {
       if (rank == 1) {
@@ -162,7 +162,8 @@ TEST(RequirementsOfHosts, AlgorithmsChangeInMidRun) {
         EXPECT_NCCL(ncclAllReduce(&follows, &follows, 1, ncclFloat, ncclMax, all, nullptr));
         return follows == 1;
       };
-      EXPECT_TRUE(Soon(sums_up)) << algorithm;
+      EXPECT_TRUE(Soon(sums_up)) << algorithm << cluster.daemon(0).Log() << cluster.daemon(1).Log();
+      if (::testing::Test::HasFailure()) exit(1);
     }
     // Where none of them carries a collective out, it is planned all the same.
     std::vector<float> data(6, 1);

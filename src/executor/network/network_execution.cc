@@ -403,18 +403,15 @@ void NetworkExecution::RunWork(Work* work, const HostProgram* program, uint64_t 
   binding.shared = work_engine_->shared();
   binding.tenant = binding_.tenant;
   binding.weight = binding_.weight;
-<<<<<<< HEAD
   if (encoded != nullptr) {
     binding.encoded = {.format = wire_,
                        .inputs = encoded->encoded_inputs,
                        .outputs = encoded->encoded_outputs,
                        .rounds = encoded->rounds};
   }
-=======
   binding.job = binding_.job;
   binding.most_workers = binding_.most_workers;
   binding.sleeps_at_once = binding_.sleeps_at_once;
->>>>>>> processors
   const Status bound = work->execution.Bind(binding, work_engine_->machine());
   if (!bound.ok()) {
     free_works_.push_back(work);
