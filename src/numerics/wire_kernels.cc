@@ -174,6 +174,12 @@ class WireKernel {
 
   template <bool kWhole>
   static void RunTile(const WireReduceArguments& arguments, size_t begin, size_t elements) {
+    if constexpr (kWhole && std::is_same_v<T, float>) {
+      if (OnlyDecodes(arguments)) {
+        return Decode(arguments.inputs[0].address + PlaceOf(true, begin),
+                      reinterpret_cast<float*>(arguments.outputs[0].address) + begin);
+      }
+    }
     alignas(64) T sum[kTileElements];
     for (size_t i = 0; i < arguments.inputs.size(); ++i) {
       const WireBuffer<const std::byte>& input = arguments.inputs[i];
@@ -198,6 +204,18 @@ class WireKernel {
     WriteTile<kWhole>(arguments, begin, elements, sum);
   }
 
+  /// Returns whether a message goes to one output as it is.
+  static bool OnlyDecodes(const WireReduceArguments& arguments) {
+    return arguments.inputs.size() == 1 && arguments.inputs[0].encoded &&
+           arguments.outputs.size() == 1 && !arguments.outputs[0].encoded && !arguments.rounds;
+  }
+
+  static HWY_INLINE void Decode(const std::byte* from, float* to) {
+    const FloatTag d;
+    const typename Format::Decoder decoder(from);
+    for (size_t i = 0; i < kTileElements; i += hn::Lanes(d)) hn::StoreU(decoder.At(i), d, to + i);
+  }
+
   template <bool kScales>
   static HWY_INLINE void AddNative(const std::byte* from, T scalar, bool first, T* sum) {
     const hn::ScalableTag<T> d;
@@ -211,18 +229,16 @@ class WireKernel {
   }
 
   static HWY_INLINE void AddEncoded(const std::byte* from, bool first, T* sum) {
-    const FloatTag d;
-    const typename Format::Decoder decoder(from);
     if constexpr (std::is_same_v<T, float>) {
+      const FloatTag d;
+      const typename Format::Decoder decoder(from);
       for (size_t i = 0; i < kTileElements; i += hn::Lanes(d)) {
         const auto value = decoder.At(i);
         hn::Store(first ? value : hn::Add(hn::Load(d, sum + i), value), d, sum + i);
       }
     } else {
       alignas(64) float values[kTileElements];
-      for (size_t i = 0; i < kTileElements; i += hn::Lanes(d)) {
-        hn::Store(decoder.At(i), d, values + i);
-      }
+      Decode(from, values);
       for (size_t i = 0; i < kTileElements; ++i) {
         sum[i] = first ? static_cast<T>(values[i]) : sum[i] + static_cast<T>(values[i]);
       }

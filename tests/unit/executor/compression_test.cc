@@ -68,6 +68,7 @@ std::vector<uint32_t> Words(int rank, size_t words) {
     values.push_back(static_cast<T>(ValueOf(rank, i)));
   }
   std::vector<uint32_t> result(words);
+  if (words == 0) return result;
   std::memcpy(result.data(), values.data(), words * sizeof(uint32_t));
   return result;
 }
@@ -75,6 +76,7 @@ std::vector<uint32_t> Words(int rank, size_t words) {
 template <typename T>
 std::vector<double> Values(std::span<const uint32_t> words) {
   std::vector<T> values(words.size() * sizeof(uint32_t) / sizeof(T));
+  if (values.empty()) return {};
   std::memcpy(values.data(), words.data(), words.size_bytes());
   return {values.begin(), values.end()};
 }

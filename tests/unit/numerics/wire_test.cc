@@ -272,7 +272,7 @@ void CheckSums(WireFormat format, bool scales, bool rounds) {
                                     .rounds = rounds};
       if (scales) arguments.scalars = scalars;
       ReduceWire(arguments);
-      ASSERT_EQ(std::memcmp(encoded.data() + 1, message.data(), message.size()), 0);
+      ASSERT_TRUE(std::equal(message.begin(), message.end(), encoded.begin() + 1));
       ASSERT_EQ(Difference(kTypeOf<T>,
                            Bytes(reinterpret_cast<const std::byte*>(expected.data()),
                                  reinterpret_cast<const std::byte*>(expected.data() + count)),

@@ -22,7 +22,7 @@ int RoundingsOf(const char* algorithm, int hosts, Collective collective = Collec
   return *roundings;
 }
 
-TEST(Roundings, AreOnesOfEachHostInARow) {
+TEST(Roundings, AreOneForEachHostOfAChain) {
   EXPECT_EQ(RoundingsOf("ring", 2), 2);
   EXPECT_EQ(RoundingsOf("ring", 8), 8);
   EXPECT_EQ(RoundingsOf("ring", 8, Collective::kReduceScatter), 8);
