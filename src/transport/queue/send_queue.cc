@@ -15,7 +15,10 @@ SendQueue::Job* SendQueue::Waiting(const Request& send) {
   job->tenant = share.tenant;
   job->owner = share.owner;
   job->pace = paces_ == nullptr ? nullptr : paces_->Of(share.tenant, share.owner);
-  if (rates_ != nullptr) rates_->Note(share, MonotonicNanoseconds());
+  const bool limited = share.floor > 0 || share.cap > 0;
+  if (rates_ != nullptr && (limited || !rates_->empty())) {
+    rates_->Note(share, MonotonicNanoseconds());
+  }
   groups_.Want(group);
   group->jobs.Want(job);
   return job;
