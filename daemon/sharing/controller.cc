@@ -91,7 +91,7 @@ void Controller::Take(transport::PeerId peer, const TrafficMessage& traffic, dou
     if (edges->empty()) continue;
     for (const TrafficJob& job : flow.jobs) {
       const JobId id{job.user, job.communicator};
-      JobFlow part{rail, id, job.weight, edges, job.bytes_per_second};
+      JobFlow part{rail, id, job.weight, edges, job.bytes_per_second, 1, flow.busy};
       if (const auto found = terms.find(id); found != terms.end()) part.terms = found->second;
       NoteJob(part, now_seconds);
       report.flows.push_back(std::move(part));

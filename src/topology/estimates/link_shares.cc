@@ -59,6 +59,8 @@ constexpr double kLongestFloorRestSeconds = 2;
 constexpr double kMissedFloor = 0.95;
 /// An edge over which at least this fraction of its usable capacity goes is full.
 constexpr double kFull = 0.85;
+/// A flow that has something to send for at least this fraction of the time would send more.
+constexpr double kBusy = 0.9;
 /// Multiple of its cap from which on an owner is held back to it: below, it is noise.
 constexpr double kAboveCap = 1.02;
 /// Relative changes of the available rate up to this are noise.
@@ -136,6 +138,7 @@ void LinkShares::TakeMeans(std::span<const JobFlow> flows, double now_seconds) {
     flow.mean += is_new ? now.bytes_per_second : (1 - kept) * now.bytes_per_second;
     flow.last = now.bytes_per_second;
     flow.sending = now.sending;
+    flow.busy = now.busy;
     flow.weight = now.weight;
     flow.terms = now.terms;
     flow.edges = now.edges;
@@ -159,6 +162,7 @@ void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
     for (Part& part : edges_[static_cast<size_t>(edge)].jobs) {
       part.mean = 0;
       part.last = 0;
+      part.busy = 0;
       part.flows = 0;
     }
   }
@@ -171,6 +175,7 @@ void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
       part.mean += crossed.part * flow.mean;
       part.last += crossed.part * flow.last;
       part.sending = flow.sending;
+      part.busy = std::max(part.busy, flow.busy);
       part.weight = flow.weight;
       part.terms = flow.terms;
       ++part.flows;
@@ -339,8 +344,9 @@ double LinkShares::NeededBy(const Part& part) {
 }
 
 // Notes how the floors on an edge fare. A job that has less than its floor may not want more. But
-// where the others are held back for it, and the edge is full all the same, it cannot have it; and
-// where the edge carries less than was promised, who takes all that is left would have its floor.
+// where the others are held back for it, and the edge is full all the same, or the job has data
+// waiting, it cannot have it; and where the edge carries less than was promised, who takes all that
+// is left would have its floor.
 void LinkShares::NoteFloors(const EdgeParts& edge) {
   double sent = 0;
   for (const Part& part : edge.jobs) sent += part.last;
@@ -348,7 +354,8 @@ void LinkShares::NoteFloors(const EdgeParts& edge) {
     if (part.floor <= 0 || part.last <= 0) continue;
     const double floor = part.floor * part.sending;
     FloorReport report{.state = FloorState::kKept, .had = part.mean};
-    const bool has_less = part.mean < kMissedFloor * floor && sent >= kFull * edge.capacity;
+    const bool held_up = sent >= kFull * edge.capacity || part.busy >= kBusy;
+    const bool has_less = part.mean < kMissedFloor * floor && held_up;
     const bool takes_all = part.fair < kMissedFloor * part.floor && part.mean > kBelow * part.fair;
     if (has_less) {
       report.state = HasRoom(part) || takes_all ? FloorState::kMissed : FloorState::kUnknown;

@@ -54,6 +54,8 @@ struct JobFlow {
   /// For a job that is known to compute and send by turns: the fraction of the time in which it
   /// sends.
   double sending = 1;
+  /// Fraction of the time in which the rail had something to send, of whatever job; 0: not known.
+  double busy = 0;
   LinkTerms terms{};
 };
 
@@ -107,7 +109,7 @@ class LinkShares {
   /// How an owner's floor fares.
   enum class FloorState : uint8_t {
     kKept,    ///< It has its floor, or could have it.
-    kMissed,  ///< It has less than its floor on an edge that is full, though it was given room.
+    kMissed,  ///< It has less than its floor, and seems to want it, though it was given room.
     kUnknown  ///< It has less, and nobody knows whether it wants more.
   };
   struct FloorReport {
@@ -130,6 +132,7 @@ class LinkShares {
     double mean = 0;  // bytes a second, smoothed
     double last = 0;  // bytes a second in the last interval
     double sending = 1;
+    double busy = 0;
     double weight = 1;
     LinkTerms terms{};
     std::shared_ptr<const std::vector<CrossedEdge>> edges{};
@@ -145,6 +148,7 @@ class LinkShares {
     double mean = 0;
     double last = 0;
     double sending = 1;
+    double busy = 0;  // of its busiest flow
     size_t flows = 0;
     double headroom = kMostHeadroom;
     double stretch = 1;  // factor by which its flows may exceed their part of the grant

@@ -100,7 +100,7 @@ class LinkSharesTest : public ::testing::Test {
       for (size_t f = 0; f < flows_.size(); ++f) flows_[f].bytes_per_second = rates[f];
       now_ += kInterval;
       shares_.Take(
-          flows_, [this](int) { return carries_; }, now_);
+          flows_, [this](int) { return known_ ? carries_ : kCapacity; }, now_);
     }
   }
   double RateOf(uint32_t tenant, uint64_t job) const {
@@ -147,6 +147,7 @@ class LinkSharesTest : public ::testing::Test {
   std::vector<JobFlow> flows_;
   std::map<FabricRail, double> wanted_;
   double carries_ = kCapacity;
+  bool known_ = true;  // what the edge carries now
   double now_ = 0;
 };
 
@@ -376,6 +377,27 @@ TEST_F(LinkSharesTest, FloorsThatAreMissedAreTold) {
   carries_ = kCapacity;
   Run(kTwoSeconds);
   EXPECT_EQ(shares_.floors().at({1, 1}).state, LinkShares::FloorState::kKept);
+}
+
+// Nobody has found out that the link carries less. But the job has data waiting.
+TEST_F(LinkSharesTest, FloorsThatAreMissedForReasonsUnknownAreTold) {
+  Add(1, 1, 1, 1);
+  Add(2, 1, 1, 3);
+  flows_[0].busy = 1;
+  Grant(1, {.owner = 7, .floor = 0.6 * kCapacity});
+  Run(50);
+  EXPECT_EQ(shares_.floors().at({1, 1}).state, LinkShares::FloorState::kKept);
+  known_ = false;
+  carries_ = 0.5 * kCapacity;
+  Run(10);
+  int missed = 0;
+  for (int i = 0; i < 100; ++i) {
+    Run(1);
+    const LinkShares::FloorState state = shares_.floors().at({1, 1}).state;
+    EXPECT_NE(state, LinkShares::FloorState::kKept);
+    missed += state == LinkShares::FloorState::kMissed ? 1 : 0;
+  }
+  EXPECT_GT(missed, 30);
 }
 
 // Whether a job that sends little beside others wants its floor is found out by giving it room.
