@@ -49,6 +49,26 @@ std::string PlanText(const Json& plan) {
   return At(plan, "paths").is_string() ? text + ", " + TextAt(plan, "paths") + " paths" : text;
 }
 
+/// Prints what the job was granted of links, if anything.
+void PrintSharing(const Json& sharing, std::string* text) {
+  const auto number = [&sharing](const char* field) {
+    const Json& value = At(sharing, field);
+    return value.is_number() ? value.get<double>() : 0.0;
+  };
+  std::vector<std::string> parts;
+  if (number("priority") > 0) parts.push_back("priority " + TextAt(sharing, "priority"));
+  if (number("bandwidth_floor") > 0) {
+    parts.push_back(fmt::format("a floor of {}, which is {}", HumanRate(number("bandwidth_floor")),
+                                TextAt(sharing, "floor")));
+  }
+  if (number("bandwidth_cap") > 0) {
+    parts.push_back("a cap of " + HumanRate(number("bandwidth_cap")));
+  }
+  if (parts.empty()) return;
+  *text += fmt::format("On links it has {}.\n", fmt::join(parts, ", "));
+  if (At(sharing, "why").is_string()) *text += TextAt(sharing, "why") + "\n";
+}
+
 void PrintHead(const Json& document, std::string* text) {
   const std::string name = TextAt(document, "name");
   *text += fmt::format("communicator {}{}: {} ranks",
@@ -69,6 +89,7 @@ void PrintHead(const Json& document, std::string* text) {
                At(host, "here") == true ? "this one" : ""});
   }
   table.Print(text);
+  PrintSharing(At(document, "sharing"), text);
 }
 
 void PrintChoices(const Json& plans, std::string* text) {

@@ -15,6 +15,7 @@ namespace harmonaize {
 ///                 "measured": {"operations", "bytes", "seconds", "predicted_seconds",
 ///                              "bound_seconds"},
 ///                 "candidates": [PLAN], "considered", "not_considered": [{"what", "why"}]}],
+///      "sharing": {"priority", "bandwidth_floor", "bandwidth_cap", "floor", "why"},
 ///      "congestion": {"level", "slowdown"},
 ///      "history": [{"unix_seconds", "reason", "outcome", "from", "called_off", "took_seconds",
 ///                   "before": [PLAN], "after": [PLAN]}]}

@@ -12,7 +12,8 @@ namespace harmonaize {
 /// obeyed:
 ///
 ///     {"cluster": {"controller": {"address", "here", "follows", "limited_rails", "hosts", "jobs":
-///       [{"uid", "communicator", "bytes_per_second", "rails", "held_back_rails"}]}}}
+///       [{"uid", "communicator", "bytes_per_second", "rails", "held_back_rails", "waited_bursts",
+///         "priority", "bandwidth_floor", "bandwidth_cap", "floor"}]}}}
 ///
 /// Adds nothing where the cluster has no controller.
 void PrintController(const Json& document, size_t rows, std::string* text);

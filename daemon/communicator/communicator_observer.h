@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/plans/congestion.h"
@@ -37,6 +38,15 @@ struct RankLoss {
   Status failed_before = {};
 };
 
+/// A requirement that was granted, and is missed now, or is kept again.
+struct RequirementChange {
+  std::string_view requirement;  ///< Its key in [collectives], such as "bandwidth_floor".
+  bool met = false;
+  double granted = 0;  ///< In `unit`, as `measured`.
+  double measured = 0;
+  std::string_view unit;  ///< "bytes_per_second", "seconds" or another one of docs/events.md.
+};
+
 /// Hears what becomes of communicators on this host. Thread: engine.
 class CommunicatorObserver {
  public:
@@ -62,6 +72,9 @@ class CommunicatorObserver {
   /// Links that are cut slow a communicator's operations down, which take this many times as long;
   /// or none is cut any more.
   virtual void OnLinksChanged(const Communicator&, bool /*degraded*/, double /*times*/) {}
+  /// A communicator misses a requirement that was granted to its job, or keeps it again. Called at
+  /// the home.
+  virtual void OnRequirementChanged(const Communicator&, const RequirementChange&) {}
 
  protected:
   ~CommunicatorObserver() = default;

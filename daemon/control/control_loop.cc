@@ -129,6 +129,7 @@ TrafficMessage ControlLoop::LookAtTraffic(const Active& active, uint64_t now_ns)
                                beat->burst_seconds, beat->pause_seconds, beat->iteration_seconds,
                                beat->begun_seconds});
   }
+  std::set<uint64_t> named;
   for (const RailFlow& flow : flows) {
     TrafficFlow& told = traffic.flows.emplace_back(
         TrafficFlow{active.hosts.at(flow.peer), flow.rail, flow.bytes_per_second, flow.busy,
@@ -136,8 +137,10 @@ TrafficMessage ControlLoop::LookAtTraffic(const Active& active, uint64_t now_ns)
     for (const JobRate& job : flow.jobs) {
       told.jobs.push_back(
           {job.tenant, job.communicator, job.weight, job.bytes_per_second, job.sent_bytes});
+      named.insert(job.communicator);
     }
   }
+  AddTerms(named, &traffic);
   if (nics_ == nullptr) return traffic;
   for (const NicLoad& load : nics_->Loads(static_cast<uint64_t>(kLongestSeconds * 1e9))) {
     traffic.nics.push_back({static_cast<int>(load.nic), load.sent_bytes_per_second,
@@ -145,6 +148,27 @@ TrafficMessage ControlLoop::LookAtTraffic(const Active& active, uint64_t now_ns)
   }
   nics_->Look();  // for the next time
   return traffic;
+}
+
+// Adds the terms of communicators whose traffic is told of. The transport knows a weight as of the
+// last message; the present one counts.
+void ControlLoop::AddTerms(const std::set<uint64_t>& communicators, TrafficMessage* traffic) const {
+  std::map<uint64_t, double> weights;
+  for (const uint64_t key : communicators) {
+    const Communicator* const communicator = services_.communicators->FindByKey(key);
+    if (communicator == nullptr) continue;
+    PlanTable& plans = communicator->host_group()->plans();
+    const transport::TenantShare& share = plans.share();
+    weights[key] = share.weight;
+    traffic->terms.push_back(
+        {share.tenant, key, share.owner, share.priority, plans.granted_floor(), share.cap});
+  }
+  for (TrafficFlow& flow : traffic->flows) {
+    for (TrafficJob& job : flow.jobs) {
+      const auto found = weights.find(job.communicator);
+      if (found != weights.end()) job.weight = found->second;
+    }
+  }
 }
 
 void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
@@ -244,6 +268,67 @@ void ControlLoop::OnShares(transport::PeerId peer, const SharesMessage& shares) 
   if (!IsController(peer, shares.fabric)) return;
   controller_link_->Take(
       shares, [this](int fabric_host) { return PeerAt(fabric_host); }, MonotonicNanoseconds());
+  for (const FloorWord& word : shares.floors) HeedFloor(word);
+  std::erase_if(missed_floors_, [this](uint64_t key) {
+    return services_.communicators->FindByKey(key) == nullptr;
+  });
+}
+
+// ---------------------------------------------------------------------------------------------
+// Floors
+
+void ControlLoop::HeedFloor(const FloorWord& word) {
+  const Communicator* const communicator = services_.communicators->FindByKey(word.communicator);
+  if (communicator == nullptr) return;
+  HostGroup& group = *communicator->host_group();
+  group.plans().SetRefusedFloor(word.refused ? word.floor : 0);
+  const bool was_missed = missed_floors_.contains(word.communicator);
+  if (!group.is_home() || word.missed == was_missed) return;
+  if (word.missed) {
+    missed_floors_.insert(word.communicator);
+  } else {
+    missed_floors_.erase(word.communicator);
+  }
+  const RequirementChange change{.requirement = "bandwidth_floor",
+                                 .met = !word.missed,
+                                 .granted = word.floor,
+                                 .measured = word.missed ? word.had : word.floor,
+                                 .unit = "bytes_per_second"};
+  communicator->observers().Tell(&CommunicatorObserver::OnRequirementChanged, *communicator,
+                                 change);
+}
+
+Status ControlLoop::CheckFloor(double bytes_per_second) const {
+  if (self_ < 0) {
+    return InvalidArgument(
+        "no floor of bandwidth can be kept here: the provider has no map of the links");
+  }
+  if (controller_link_ == nullptr) {
+    return InvalidArgument(
+        "no floor of bandwidth can be kept here: the provider has no controller of links");
+  }
+  const FabricModel& model = *cluster_->fabric();
+  double slowest = 0;
+  for (size_t nic = 0; nic < model.NodeOf(self_).nics.size(); ++nic) {
+    const double carries = model.BytesPerSecond(model.EdgeOut(self_, static_cast<int>(nic)));
+    slowest = slowest == 0 ? carries : std::min(slowest, carries);
+  }
+  const double most = FloorBook::kPromisable * slowest;
+  if (bytes_per_second <= most) return Status::Ok();
+  return InvalidArgument("a floor of {:.3g} MB/s is more than the {:.3g} MB/s that can be promised",
+                         bytes_per_second * 1e-6, most * 1e-6);
+}
+
+Status ControlLoop::FloorOf(const Communicator& communicator) const {
+  const HostGroup* const group = communicator.host_group();
+  if (group == nullptr || controller_link_ == nullptr) return Status::Ok();
+  const FloorWord* const word = controller_link_->FloorOf(group->roster().key);
+  if (word == nullptr || !word->refused) return Status::Ok();
+  return Unavailable(
+      "the floor of {:.3g} MB/s is refused: of a link that the job uses {:.3g} MB/s are promised "
+      "to "
+      "others, of {:.3g} MB/s that can be",
+      word->floor * 1e-6, word->promised * 1e-6, word->promisable * 1e-6);
 }
 
 void ControlLoop::ReviewPlans(uint64_t now_ns) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,14 @@ class ControlLoop final : public StartGate {
   bool MayBegin(Communicator& communicator) override;
   void NoteEnd(Communicator& communicator) override;
 
+  /// Returns whether a floor of this rate, in bytes per second, can be promised to a job on this
+  /// host at all. Errors: kInvalidArgument, with a reason that tenants may read.
+  Status CheckFloor(double bytes_per_second) const;
+  /// Returns whether the floor of a communicator's job holds, or would as far as is known: the
+  /// controller decides when the job sends. Errors: kUnavailable if the controller has refused it,
+  /// with a reason that tenants may read.
+  Status FloorOf(const Communicator& communicator) const;
+
   /// nullptr if no NICs are looked at.
   NicWatch* nics() const { return nics_.get(); }
   /// At a home, or the controller, that was told of traffic; else nullptr.
@@ -92,6 +101,7 @@ class ControlLoop final : public StartGate {
   Active FindActive(uint64_t now_ns);
   bool IsActive(Communicator& communicator, uint64_t now_ns);
   TrafficMessage LookAtTraffic(const Active& active, uint64_t now_ns);
+  void AddTerms(const std::set<uint64_t>& communicators, TrafficMessage* traffic) const;
   void TellTraffic(const Active& active, uint64_t now_ns);
   /// Tells a peer; peer 0 is this daemon.
   void Tell(transport::PeerId peer, const ClusterMessage& message);
@@ -105,6 +115,7 @@ class ControlLoop final : public StartGate {
   void OnTurn(transport::PeerId peer, const BurstTurnMessage& turn);
   void TellBurst(Communicator& communicator, bool ended);
   void OnShares(transport::PeerId peer, const SharesMessage& shares);
+  void HeedFloor(const FloorWord& word);
   void LogLinks(uint64_t now_ns);
   void OnAskLinkProbe(transport::PeerId peer, const AskLinkProbeMessage& question);
   void ReviewPlans(uint64_t now_ns);
@@ -127,6 +138,7 @@ class ControlLoop final : public StartGate {
   uint64_t next_log_ns_ = 0;
   std::unique_ptr<Controller> controller_;
   std::unique_ptr<ControllerLink> controller_link_;
+  std::set<uint64_t> missed_floors_;  // communicators of this home that miss their floors
   struct Asked {
     FabricRail rail;
     uint64_t asked_ns = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -50,6 +51,13 @@ std::string_view NameOfEnd(RankEnd end) {
 
 std::string SubjectOf(const Communicator& communicator) {
   return "communicators/" + communicator.label();
+}
+
+/// Returns a unit of an event's fields as people write it.
+std::string InWords(std::string_view unit) {
+  std::string words(unit);
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
 }
 
 /// Returns the event that a message tells of; nullopt if it is none that this daemon knows, or its
@@ -326,7 +334,36 @@ void JobEvents::OnLinksChanged(const Communicator& communicator, bool degraded, 
   Tell(*communicator.job(), {EventType::kLinkRestored, SubjectOf(communicator), std::move(data)});
 }
 
+void JobEvents::OnRequirementChanged(const Communicator& communicator,
+                                     const RequirementChange& change) {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  const std::pair<uint64_t, std::string> name{communicator.id(), change.requirement};
+  double for_seconds = -1;
+  if (!change.met) {
+    unmet_[name] = now_ns;
+  } else if (const auto since = unmet_.extract(name); !since.empty()) {
+    for_seconds = static_cast<double>(now_ns - since.mapped()) * 1e-9;
+  }
+  if (!MayTellMore(communicator)) return;
+  const EventType type = change.met ? EventType::kRequirementMet : EventType::kRequirementUnmet;
+  const std::string label = communicator.label();
+  EventData data(
+      type, change.met ? fmt::format("{} of communicator '{}' is kept again", name.second, label)
+                       : fmt::format("{} of communicator '{}' is missed: {:.4g} instead of "
+                                     "{:.4g} {}",
+                                     name.second, label, change.measured, change.granted,
+                                     InWords(change.unit)));
+  data.Set(fields::kRequirement, change.requirement)
+      .Set(fields::kGranted, change.granted)
+      .Set(fields::kMeasured, change.measured)
+      .Set(fields::kUnit, change.unit)
+      .Set(fields::kCommunicator, label);
+  if (for_seconds >= 0) data.Set(fields::kForSeconds, for_seconds);
+  Tell(*communicator.job(), {type, SubjectOf(communicator), std::move(data)});
+}
+
 void JobEvents::OnEnded(const Communicator& communicator) {
+  std::erase_if(unmet_, [&](const auto& one) { return one.first.first == communicator.id(); });
   degraded_.erase(communicator.id());
   congestion_.erase(communicator.id());
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -77,6 +78,8 @@ class JobEvents final : public CommunicatorObserver {
   void OnCongestionChanged(const Communicator& communicator, CongestionLevel level,
                            double times) override;
   void OnLinksChanged(const Communicator& communicator, bool degraded, double times) override;
+  void OnRequirementChanged(const Communicator& communicator,
+                            const RequirementChange& change) override;
   void OnEnded(const Communicator& communicator) override;
 
  private:
@@ -97,6 +100,8 @@ class JobEvents final : public CommunicatorObserver {
   std::map<uint64_t, CongestionLevel> congestion_;  ///< By Communicator::id, where there is some.
   /// By Communicator::id: since when cut links slow it down, by the monotonic clock.
   std::map<uint64_t, uint64_t> degraded_;
+  /// By Communicator::id and requirement: since when it is missed, by the monotonic clock.
+  std::map<std::pair<uint64_t, std::string>, uint64_t> unmet_;
 };
 
 }  // namespace harmonaize::daemon

@@ -236,15 +236,17 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
                                                               .observers = &observers_,
                                                               .diagnosis = &*diagnosis_,
                                                               .restart = std::move(restart)});
-  requirements_.emplace(RequirementsBook::Services{.loop = loop_.get(),
-                                                   .background = &background_,
-                                                   .cluster = cluster_.get(),
-                                                   .communicators = &communicators_,
-                                                   .by_job = &events_->job_communicators(),
-                                                   .jobs = &jobs_,
-                                                   .host = {.workers = std::min<int64_t>(
-                                                                config_.workers, kMaxWorkers)}},
-                        FindPolicyTenants(config_.policy, config_.tenants));
+  requirements_.emplace(
+      RequirementsBook::Services{
+          .loop = loop_.get(),
+          .background = &background_,
+          .cluster = cluster_.get(),
+          .communicators = &communicators_,
+          .by_job = &events_->job_communicators(),
+          .jobs = &jobs_,
+          .host = {.workers = std::min<int64_t>(config_.workers, kMaxWorkers),
+                   .check_floor = [this](double rate) { return control_loop_->CheckFloor(rate); }}},
+      FindPolicyTenants(config_.policy, config_.tenants));
   observers_.Add(&*requirements_);
 }
 

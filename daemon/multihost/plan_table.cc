@@ -37,6 +37,7 @@ PlanTable::PlanTable(const HostServices& services, Communicator* communicator, H
     : services_(services),
       communicator_(communicator),
       host_group_(group),
+      share_(communicator->name(), group->roster().key),
       switching_(communicator, group, this) {
   if (!host_group_->is_home()) return;
   home_planner_ = std::make_unique<HomePlanner>(
@@ -55,6 +56,10 @@ PlanTable::PlanTable(const HostServices& services, Communicator* communicator, H
         communicator_->observers().Tell(&CommunicatorObserver::OnLinksChanged, *communicator_,
                                         degraded, times);
       });
+}
+
+const transport::TenantShare& PlanTable::share() {
+  return share_.Of(*communicator_->job());
 }
 
 // What is kept of one plan for as long as the communicator lasts.
@@ -284,11 +289,10 @@ void PlanTable::Finish(HostPart part, std::function<void(Result<std::unique_ptr<
           host_group_->roster().peers[static_cast<size_t>(host)].value_or(kThisDaemon);
     }
     const bool own_rails = services_.fabrics->own() == host_group_->roster().fabric;
-    const Tenant& tenant = communicator_->tenant();
-    const transport::TenantShare share{
-        tenant.identity.across_hosts, static_cast<float>(tenant.weight), host_group_->roster().key};
-    auto plan = std::make_unique<HostPlan>(std::move(reaching->part), std::move(by_fabric_host),
-                                           own_rails, share, services_.cluster, services_.work);
+    auto plan = std::make_unique<HostPlan>(
+        std::move(reaching->part), std::move(by_fabric_host), own_rails,
+        [this]() -> const transport::TenantShare& { return share(); }, services_.cluster,
+        services_.work);
     DealAnew(plan.get());  // rates may have changed meanwhile
     reaching->done(std::move(plan));
   };

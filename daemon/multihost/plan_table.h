@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/cluster/messages/planning.h"
+#include "daemon/jobs/job_share.h"
 #include "daemon/multihost/host_services.h"
 #include "daemon/multihost/plan_control.h"
 #include "daemon/multihost/plan_switching.h"
@@ -61,6 +62,17 @@ class PlanTable {
 
   /// Has plans made by what was granted to the job since.
   void OnTermsChanged();
+
+  /// Returns the share of links that the communicator's messages have now. Requires: the
+  /// communicator is known.
+  const transport::TenantShare& share();
+  /// Returns the floor that was granted to its job, in bytes per second; 0: none.
+  double granted_floor() {
+    share();
+    return share_.floor();
+  }
+  /// Tells that the controller has refused this floor; 0: none.
+  void SetRefusedFloor(double floor) { share_.SetRefusedFloor(floor); }
 
   // Plans that change.
 
@@ -120,6 +132,7 @@ class PlanTable {
   const HostServices& services_;
   Communicator* const communicator_;
   HostGroup* const host_group_;
+  CommunicatorShare share_;
   EdgeRates rates_;  // of links that carry something else than the fabric states
   std::map<PlanKey, PlanEntry> plans_;
   std::set<PlanKey> await_fabric_;

@@ -113,13 +113,13 @@ Result<HostPart> MakePairPart(RatedModels* models, int host, int peer, bool send
   return part;
 }
 
-HostPlan::HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails,
-                   transport::TenantShare share, Cluster* cluster, WorkEngine* work)
+HostPlan::HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails, Share share,
+                   Cluster* cluster, WorkEngine* work)
     : part_(std::move(part)),
       dealing_for_(part_.dealt_for),
       peers_(std::move(peers)),
       own_rails_(own_rails),
-      share_(share),
+      share_(std::move(share)),
       cluster_(cluster),
       work_(work),
       port_(std::make_unique<TransportPort>(
@@ -151,7 +151,7 @@ transport::RailChoice HostPlan::RailOf(const MessageName& name, size_t bytes) {
                                part_.one_connection};
   if (own_rails_) choice = part_.rails->Next(name, bytes);
   choice.rail %= std::max<size_t>(rails, 1);
-  choice.share = share_;
+  choice.share = share_();
   return choice;
 }
 

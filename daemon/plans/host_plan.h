@@ -56,9 +56,10 @@ class HostPlan {
  public:
   /// `peers` is by the fabric's hosts. `own_rails` tells whether the fabric is the one by which
   /// this daemon's rails are numbered; else messages are dealt over all rails there are. `share`
-  /// tells whose messages they are.
-  HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails,
-           transport::TenantShare share, Cluster* cluster, WorkEngine* work);
+  /// tells whose messages they are, and is asked for each one: it changes.
+  using Share = std::function<const transport::TenantShare&()>;
+  HostPlan(HostPart part, std::vector<transport::PeerId> peers, bool own_rails, Share share,
+           Cluster* cluster, WorkEngine* work);
 
   /// Lets messages that are begun from now on go by other rails, also in the midst of an operation.
   /// This is the sender's own affair, since messages are received by whatever rail they come.
@@ -90,7 +91,7 @@ class HostPlan {
   EdgeRates dealing_for_;  // the last rates that Deal was announced for
   const std::vector<transport::PeerId> peers_;
   const bool own_rails_;
-  const transport::TenantShare share_;
+  const Share share_;
   Cluster* const cluster_;
   WorkEngine* const work_;
   std::unique_ptr<TransportPort> port_;

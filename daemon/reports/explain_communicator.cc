@@ -8,6 +8,8 @@
 
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/config/config.h"
+#include "daemon/control/control_loop.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
 
 namespace harmonaize::daemon {
@@ -200,6 +202,25 @@ Communicator* FindCommunicator(const ReportSources& sources, const Reader& reade
   return found;
 }
 
+/// Describes what the job was granted of links that it shares, and how its floor fares.
+json DescribeSharing(const ReportSources& sources, const Communicator& communicator) {
+  const SharingTerms terms = communicator.job()->terms->SharingOf(communicator.name());
+  json sharing = {{"priority", terms.priority},
+                  {"bandwidth_floor", terms.floor_bytes_per_second},
+                  {"bandwidth_cap", terms.cap_bytes_per_second}};
+  if (terms.floor_bytes_per_second <= 0) return sharing;
+  const Status floor = sources.control_loop->FloorOf(communicator);
+  const ControllerLink* const link = sources.control_loop->controller_link();
+  const FloorWord* const word =
+      link == nullptr ? nullptr : link->FloorOf(communicator.host_group()->roster().key);
+  sharing["floor"] = !floor.ok()       ? "refused"
+                     : word == nullptr ? "not known yet"
+                     : word->missed    ? "missed"
+                                       : "kept";
+  if (!floor.ok()) sharing["why"] = floor.message();
+  return sharing;
+}
+
 }  // namespace
 
 Result<std::string> ExplainCommunicator(const ReportSources& sources, const Reader& reader,
@@ -219,6 +240,7 @@ Result<std::string> ExplainCommunicator(const ReportSources& sources, const Read
     const HostNames names(*group, provider);
     report["hosts"] = DescribeHosts(*group, names);
     if (provider) report["home"] = group->is_home();
+    report["sharing"] = DescribeSharing(sources, *communicator);
     report["plans"] = json::array();
     for (const PlanRecord& record : group->plans().Records()) {
       report["plans"].push_back(DescribePlan(*group, record, names));

@@ -103,6 +103,13 @@ json DescribeRdma(const NicWatch& watch) {
   return ports;
 }
 
+/// Returns how the floor of a job fares.
+std::string_view FloorStateOf(const ControlledJob& job) {
+  if (job.terms.floor <= 0) return "none";
+  if (job.floor_refused) return "refused";
+  return job.floor_missed ? "missed" : "kept";
+}
+
 /// Describes the controller whose word on shares of links is heeded here; at the controller also
 /// the jobs that it knows.
 json DescribeController(const ControlLoop& loop) {
@@ -119,7 +126,11 @@ json DescribeController(const ControlLoop& loop) {
                     {"bytes_per_second", one.bytes_per_second},
                     {"rails", one.rails},
                     {"held_back_rails", one.held_back},
-                    {"waited_bursts", one.waits}});
+                    {"waited_bursts", one.waits},
+                    {"priority", one.terms.priority},
+                    {"bandwidth_floor", one.terms.floor},
+                    {"bandwidth_cap", one.terms.cap},
+                    {"floor", FloorStateOf(one)}});
   }
   description["hosts"] = loop.controller()->hosts();
   description["jobs"] = std::move(jobs);

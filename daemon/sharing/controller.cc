@@ -38,8 +38,14 @@ bool Alike(double one, double other) {
 }
 
 bool Alike(const RailShare& one, const RailShare& other) {
-  return std::tie(one.peer, one.rail, one.user) == std::tie(other.peer, other.rail, other.user) &&
+  return std::tie(one.peer, one.rail, one.user, one.owner) ==
+             std::tie(other.peer, other.rail, other.user, other.owner) &&
          Alike(one.bytes_per_second, other.bytes_per_second);
+}
+
+bool Alike(const FloorWord& one, const FloorWord& other) {
+  return std::tie(one.communicator, one.floor, one.refused, one.missed) ==
+         std::tie(other.communicator, other.floor, other.refused, other.missed);
 }
 
 bool Alike(const SharesMessage& one, const SharesMessage& other) {
@@ -50,9 +56,20 @@ bool Alike(const SharesMessage& one, const SharesMessage& other) {
                     [](const JobRates& a, const JobRates& b) {
                       return a.communicator == b.communicator && a.rates == b.rates;
                     }) &&
+         std::equal(one.floors.begin(), one.floors.end(), other.floors.begin(), other.floors.end(),
+                    [](const FloorWord& a, const FloorWord& b) { return Alike(a, b); }) &&
          std::equal(
              one.waits.begin(), one.waits.end(), other.waits.begin(), other.waits.end(),
              [](const JobWait& a, const JobWait& b) { return a.communicator == b.communicator; });
+}
+
+/// Returns the terms in a message, by job.
+std::map<JobId, LinkTerms> TermsIn(const TrafficMessage& traffic) {
+  std::map<JobId, LinkTerms> terms;
+  for (const TrafficTerms& one : traffic.terms) {
+    terms[{one.user, one.communicator}] = {one.owner, one.priority, one.floor, one.cap};
+  }
+  return terms;
 }
 
 }  // namespace
@@ -65,6 +82,8 @@ void Controller::Take(transport::PeerId peer, const TrafficMessage& traffic, dou
   report.homes = traffic.homes;
   report.flows.clear();
   report.rhythms.clear();
+  report.floors.clear();
+  const std::map<JobId, LinkTerms> terms = TermsIn(traffic);
   for (const TrafficFlow& flow : traffic.flows) {
     const FabricRail rail{traffic.host, flow.peer, flow.rail};
     if (rail.from == rail.to || flow.astray || flow.jobs.empty()) continue;
@@ -72,10 +91,15 @@ void Controller::Take(transport::PeerId peer, const TrafficMessage& traffic, dou
     if (edges->empty()) continue;
     for (const TrafficJob& job : flow.jobs) {
       const JobId id{job.user, job.communicator};
-      report.flows.push_back({rail, id, job.weight, edges, job.bytes_per_second});
-      NoteJob(id, rail, job.weight, now_seconds);
+      JobFlow part{rail, id, job.weight, edges, job.bytes_per_second, 1, flow.busy};
+      if (const auto found = terms.find(id); found != terms.end()) part.terms = found->second;
+      NoteJob(part, now_seconds);
+      report.flows.push_back(std::move(part));
       turns_.TakeSent(id, rail, edges, job, now_seconds);
     }
+  }
+  for (const auto& [id, one] : terms) {
+    if (one.floor > 0 && jobs_.contains(id)) report.floors.push_back(id);
   }
   for (const TrafficRhythm& rhythm : traffic.rhythms) {
     turns_.TakeRhythm(rhythm, now_seconds);
@@ -84,10 +108,14 @@ void Controller::Take(transport::PeerId peer, const TrafficMessage& traffic, dou
 }
 
 // Notes a job, and the edges that it could use: between two hosts these are the edges of all rails.
-void Controller::NoteJob(const JobId& id, const FabricRail& rail, double weight,
-                         double now_seconds) {
-  Job& job = jobs_[id];
-  job.weight = weight;
+void Controller::NoteJob(const JobFlow& flow, double now_seconds) {
+  const FabricRail& rail = flow.rail;
+  Job& job = jobs_[flow.job];
+  job.weight = flow.weight;
+  if (job.terms.floor > 0 && flow.terms.floor <= 0) {
+    floors_.Drop({flow.job.tenant, job.terms.owner});
+  }
+  job.terms = flow.terms;
   job.seen_seconds = now_seconds;
   if (!job.pairs.emplace(rail.from, rail.to).second) return;
   for (size_t other = 0; other < rails_.rails(); ++other) {
@@ -97,6 +125,19 @@ void Controller::NoteJob(const JobId& id, const FabricRail& rail, double weight,
       Unsettle(crossed.edge, now_seconds);
     }
   }
+}
+
+// Has the floors of jobs that send promised, on all edges that they could use.
+void Controller::BookFloors(double now_seconds) {
+  for (auto& [id, job] : jobs_) {
+    if (job.terms.floor <= 0) continue;
+    const FloorOwner owner{id.tenant, job.terms.owner};
+    const bool known = floors_.Note(owner, job.terms.floor, now_seconds);
+    if (known && job.booked_edges == job.edges.size()) continue;
+    job.booked_edges = job.edges.size();
+    floors_.Take(owner, job.terms.floor, job.edges, now_seconds);
+  }
+  floors_.Settle(now_seconds);
 }
 
 void Controller::Unsettle(int edge, double now_seconds) {
@@ -153,6 +194,7 @@ std::vector<std::pair<transport::PeerId, SharesMessage>> Controller::Settle(cons
   std::erase_if(jobs_, [now_seconds](const auto& one) {
     return now_seconds - one.second.seen_seconds > kForgottenSeconds;
   });
+  BookFloors(now_seconds);
   TakeShares(links, now_seconds);
   const auto usable = [&](int edge) { return LinkShares::kUsable * CapacityOf(edge, links); };
   turns_.Settle(usable, spent_seconds_, now_seconds);
@@ -181,6 +223,8 @@ void Controller::TakeShares(const LinkState& links, double now_seconds) {
     flows.insert(flows.end(), report.flows.begin(), report.flows.end());
   }
   for (JobFlow& flow : flows) {
+    const FloorOwner owner{flow.job.tenant, flow.terms.owner};
+    if (flow.terms.floor > 0 && !floors_.AnswerFor(owner).holds) flow.terms.floor = 0;
     const std::optional<BurstTurns::Mean> mean = turns_.MeanOf(flow.job, flow.rail);
     if (!mean.has_value()) continue;
     flow.bytes_per_second = mean->bytes_per_second;
@@ -188,6 +232,7 @@ void Controller::TakeShares(const LinkState& links, double now_seconds) {
   }
   shares_.Take(
       flows, [&](int edge) { return CapacityOf(edge, links); }, now_seconds);
+  watch_.Take(shares_.floors(), now_seconds);
 }
 
 double Controller::CapacityOf(int edge, const LinkState& links) const {
@@ -198,22 +243,24 @@ double Controller::CapacityOf(int edge, const LinkState& links) const {
   return differs ? found->bytes_per_second : model_->BytesPerSecond(edge);
 }
 
-// Returns the limits of each host: for tenants that have a job which is held back on a rail, with
+// Returns the limits of each host: for owners that have a job which is held back on a rail, with
 // their other jobs on that rail.
 std::map<int, std::vector<RailShare>> Controller::LimitsByHost() const {
-  std::map<int, std::vector<RailShare>> by_host;
-  const std::vector<JobLimit> limits = shares_.Limits();  // by rail and tenant
-  for (size_t i = 0; i < limits.size();) {
-    const JobLimit& first = limits[i];
-    RailShare share{first.rail.to, first.rail.rail, first.job.tenant, 0};
+  struct Sum {
+    double bytes_per_second = 0;
     bool held_back = false;
-    for (; i < limits.size() && limits[i].rail == first.rail &&
-           limits[i].job.tenant == first.job.tenant;
-         ++i) {
-      share.bytes_per_second += limits[i].bytes_per_second;
-      held_back |= limits[i].held_back;
-    }
-    if (held_back) by_host[first.rail.from].push_back(share);
+  };
+  std::map<std::tuple<FabricRail, uint32_t, uint64_t>, Sum> sums;
+  for (const JobLimit& limit : shares_.Limits()) {
+    Sum& sum = sums[{limit.rail, limit.job.tenant, limit.owner}];
+    sum.bytes_per_second += limit.bytes_per_second;
+    sum.held_back |= limit.held_back;
+  }
+  std::map<int, std::vector<RailShare>> by_host;
+  for (const auto& [name, sum] : sums) {
+    const auto& [rail, tenant, owner] = name;
+    if (!sum.held_back) continue;
+    by_host[rail.from].push_back({rail.to, rail.rail, tenant, owner, sum.bytes_per_second});
   }
   return by_host;
 }
@@ -257,16 +304,39 @@ EdgeRates Controller::LeftFor(const JobId& id, const Job& job) {
 SharesMessage Controller::SharesFor(const Report& report, const LinkState& links,
                                     const std::vector<RailShare>& limits) {
   SharesMessage message{.fabric = 0, .links = links.rates(), .limits = limits};
+  std::set<JobId> floors(report.floors.begin(), report.floors.end());
   for (const uint64_t home : report.homes) {
     for (const auto& [id, job] : jobs_) {
-      if (id.job == home && !job.left.empty()) message.jobs.push_back({home, job.left});
+      if (id.job != home) continue;
+      if (!job.left.empty()) message.jobs.push_back({home, job.left});
+      if (job.terms.floor > 0) floors.insert(id);
     }
   }
   for (const JobId& id : report.rhythms) {
     const double wait = turns_.LongestWait(id);
     if (wait > 0) message.waits.push_back({id.job, wait});
   }
+  for (const JobId& id : floors) message.floors.push_back(WordOn(id));
   return message;
+}
+
+// Returns what is told of the floor of a job; of one that has just been forgotten, that it has
+// none.
+FloorWord Controller::WordOn(const JobId& id) const {
+  FloorWord word{.communicator = id.job};
+  const auto job = jobs_.find(id);
+  if (job == jobs_.end()) return word;
+  word.floor = job->second.terms.floor;
+  const FloorBook::Answer answer = floors_.AnswerFor({id.tenant, job->second.terms.owner});
+  word.refused = !answer.holds;
+  if (word.refused) {
+    word.promised = answer.promised;
+    word.promisable = answer.promisable;
+  }
+  const FloorWatch::Missed* const missed = watch_.Of(id);
+  word.missed = missed != nullptr && missed->missed && answer.holds;
+  if (word.missed) word.had = missed->had;
+  return word;
 }
 
 std::vector<ControlledJob> Controller::Jobs() const {
@@ -277,6 +347,7 @@ std::vector<ControlledJob> Controller::Jobs() const {
       job.job = flow.job;
       job.bytes_per_second += flow.bytes_per_second;
       ++job.rails;
+      job.terms = flow.terms;
     }
   }
   for (const JobLimit& limit : shares_.Limits()) {
@@ -286,6 +357,11 @@ std::vector<ControlledJob> Controller::Jobs() const {
   std::vector<ControlledJob> list;
   for (auto& [id, job] : jobs) {
     job.waits = turns_.WaitsOf(id);
+    if (job.terms.floor > 0) {
+      const FloorWord word = WordOn(id);
+      job.floor_refused = word.refused;
+      job.floor_missed = word.missed;
+    }
     list.push_back(job);
   }
   return list;

@@ -11,6 +11,7 @@
 #include "daemon/cluster/messages/link.h"
 #include "daemon/links/link_state.h"
 #include "daemon/sharing/burst_turns.h"
+#include "daemon/sharing/floor_book.h"
 #include "src/executor/network/fabric_rails.h"
 #include "src/planner/fabric_model.h"
 #include "src/topology/estimates/link_shares.h"
@@ -25,18 +26,23 @@ struct ControlledJob {
   size_t rails = 0;             ///< Rails that it sends over.
   size_t held_back = 0;         ///< Rails of these on which it is held back.
   uint64_t waits = 0;           ///< Number of its bursts that have waited for others'.
+  LinkTerms terms{};            ///< What was granted to it.
+  bool floor_refused = false;
+  bool floor_missed = false;
 };
 
 /// The controller of a cluster: hears from the daemons of all hosts what each job sends over which
-/// rail. It tells them what they may send where jobs meet on a link (LinkShares), and what links
-/// have left for each job's plans. One of the cluster's daemons is the controller (Config,
-/// cluster.controller).
+/// rail, and what was granted to it. It promises floors (FloorBook), and tells daemons what they
+/// may send where jobs meet on a link (LinkShares), and what links have left for each job's plans.
+/// One of the cluster's daemons is the controller (Config, cluster.controller).
 ///
 /// Thread: engine. Time is passed in.
 class Controller {
  public:
   explicit Controller(std::shared_ptr<const FabricModel> model)
-      : model_(std::move(model)), rails_(model_->fabric()) {}
+      : model_(std::move(model)),
+        rails_(model_->fabric()),
+        floors_([this](int edge) { return model_->BytesPerSecond(edge); }) {}
 
   /// Takes in what a daemon tells of its traffic; peer 0 is this one.
   void Take(transport::PeerId peer, const TrafficMessage& traffic, double now_seconds);
@@ -66,12 +72,15 @@ class Controller {
     std::vector<JobFlow> flows;
     std::vector<uint64_t> homes;  // communicators of which it is the home
     std::vector<JobId> rhythms;   // those whose rhythm it has told
+    std::vector<JobId> floors;    // those with a floor whose terms it has told
     std::optional<SharesMessage> told;
     double told_seconds = 0;
   };
   /// A communicator, as all of its hosts tell of it.
   struct Job {
     double weight = 1;  // of the tenant
+    LinkTerms terms;
+    size_t booked_edges = 0;  // number of its edges when its floor was last booked
     double seen_seconds = 0;
     std::set<std::pair<int, int>> pairs;  // pairs of hosts that it sends between
     std::set<int> edges;                  // edges that it sends over, or could
@@ -81,7 +90,9 @@ class Controller {
   };
   using Edges = std::shared_ptr<const std::vector<CrossedEdge>>;
   Edges EdgesOf(const FabricRail& rail);
-  void NoteJob(const JobId& id, const FabricRail& rail, double weight, double now_seconds);
+  void NoteJob(const JobFlow& flow, double now_seconds);
+  void BookFloors(double now_seconds);
+  FloorWord WordOn(const JobId& id) const;
   void Unsettle(int edge, double now_seconds);
   bool IsSettled(const std::set<int>& edges, double now_seconds) const;
   void TakeLeft(double now_seconds);
@@ -95,6 +106,8 @@ class Controller {
   const std::shared_ptr<const FabricModel> model_;
   const FabricRails rails_;
   LinkShares shares_;
+  FloorBook floors_;
+  FloorWatch watch_;
   BurstTurns turns_;
   std::map<FabricRail, Edges> edges_;
   std::map<transport::PeerId, Report> reports_;

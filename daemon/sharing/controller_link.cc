@@ -50,13 +50,15 @@ void ControllerLink::Take(const SharesMessage& shares, const PeerAt& peer_at, ui
   for (const JobRates& job : shares.jobs) jobs_[job.communicator] = job.rates;
   waits_.clear();
   for (const JobWait& wait : shares.waits) waits_[wait.communicator] = wait.seconds;
+  floors_.clear();
+  for (const FloorWord& floor : shares.floors) floors_[floor.communicator] = floor;
   std::map<Rail, transport::RailLimits> limits;
   for (const RailShare& share : shares.limits) {
     const std::optional<transport::PeerId> peer = peer_at(share.peer);
     if (!peer.has_value() || share.rail >= cluster_->RailsTo(*peer)) continue;
     Log(LogLevel::kTrace, kLogTuning, "links: user {} may send {:.0f} Mbit/s to host {} by rail {}",
         share.user, share.bytes_per_second * 8e-6, share.peer, share.rail);
-    limits[{*peer, share.rail}].push_back({share.user, share.bytes_per_second});
+    limits[{*peer, share.rail}].push_back({share.user, share.owner, share.bytes_per_second});
   }
   for (const Rail& rail : limited_) limits.try_emplace(rail);
   limited_.clear();
@@ -83,6 +85,7 @@ void ControllerLink::Lapse() {
   links_.clear();
   jobs_.clear();
   waits_.clear();
+  floors_.clear();
   for (const Rail& rail : limited_) Limit(rail, {});
   limited_.clear();
 }
@@ -95,6 +98,11 @@ void ControllerLink::OnPeerLost(transport::PeerId peer) {
 double ControllerLink::LongestWait(uint64_t communicator) const {
   const auto found = waits_.find(communicator);
   return found == waits_.end() ? 0 : found->second;
+}
+
+const FloorWord* ControllerLink::FloorOf(uint64_t communicator) const {
+  const auto found = floors_.find(communicator);
+  return found == floors_.end() ? nullptr : &found->second;
 }
 
 EdgeRates ControllerLink::RatesFor(uint64_t communicator) const {

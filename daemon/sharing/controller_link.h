@@ -48,6 +48,8 @@ class ControllerLink {
   /// Returns the longest time, in seconds, that a burst of this communicator, whose rank 0 is here,
   /// is to wait for its turn; 0: it need not ask for one.
   double LongestWait(uint64_t communicator) const;
+  /// Returns what the controller says of the floor of a communicator's job; nullptr: nothing yet.
+  const FloorWord* FloorOf(uint64_t communicator) const;
   /// Number of rails that are held back here now.
   size_t limits() const { return limited_.size(); }
 
@@ -68,6 +70,7 @@ class ControllerLink {
   EdgeRates links_;
   std::map<uint64_t, EdgeRates> jobs_;
   std::map<uint64_t, double> waits_;
+  std::map<uint64_t, FloorWord> floors_;
   std::set<Rail> limited_;
   std::shared_ptr<void> alive_ = std::make_shared<int>();
 };

@@ -9,17 +9,20 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Factor by which one step of priority multiplies a weight: tenants of lower priority hardly count
-/// beside it, but are not shut out.
-constexpr double kPriorityFactor = 1000;
+/// Factor by which one step of priority multiplies a weight.
+constexpr double kPriorityStep = 1000;
 
 }  // namespace
+
+double PriorityFactor(int priority) {
+  return std::pow(kPriorityStep, static_cast<double>(priority));
+}
 
 double WeightOf(uint32_t tenant, const std::vector<ShareConfig>& shares) {
   const auto found = std::find_if(shares.begin(), shares.end(),
                                   [&](const ShareConfig& share) { return share.tenant == tenant; });
   if (found == shares.end()) return 1;
-  return found->weight * std::pow(kPriorityFactor, static_cast<double>(found->priority));
+  return found->weight * PriorityFactor(static_cast<int>(found->priority));
 }
 
 std::string UserName(uid_t user) {

@@ -26,12 +26,26 @@ struct MessageTag {
   auto operator<=>(const MessageTag&) const = default;
 };
 
+/// Largest weight of a message: a frame's bytes still move the start of a flow with this weight by
+/// more than the precision of a clock that goes by a weight of 1 (FairTurns).
+inline constexpr double kMostWeight = 1e12;
+
 /// The tenant of a message, and its share of a connection while other tenants want some too.
 struct TenantShare {
   uint32_t tenant = 0;  ///< Tenant, as the caller numbers them.
-  float weight = 1;     ///< Weight among the tenants that send at the same time; above 0.
-  uint64_t job = 0;     ///< Job of this tenant, whose jobs get equal shares. Numbered alike on all
-                        ///< hosts.
+  /// Weight among the tenants that send at the same time, with the priority in it; above 0, and
+  /// kMostWeight at most.
+  float weight = 1;
+  uint64_t job = 0;  ///< Job of this tenant, whose jobs get equal shares. Numbered alike on all
+                     ///< hosts.
+  /// Jobs of one tenant that have one owner have floor and cap together. Numbered alike on all
+  /// hosts.
+  uint64_t owner = 0;
+  uint8_t priority = 0;  ///< Only jobs of one priority divide the tenant's weight among themselves.
+  /// Rate that the owner gets on each device before others get more than theirs, in bytes per
+  /// second; 0: none.
+  float floor = 0;
+  float cap = 0;  ///< Rate that the owner does not exceed on any device; 0: no limit.
 
   friend bool operator==(const TenantShare&, const TenantShare&) = default;
 };

@@ -84,17 +84,18 @@ class Laboratory:
                 raise RuntimeError(f"the daemons do not come up: {said.read_text()}")
             time.sleep(0.1)
 
-    def start_job(self, output, seconds, *words, hosts=(), user=None):
+    def start_job(self, output, seconds, *words, hosts=(), user=None, requirements=None):
         """One rank on each of `hosts`, all of them if none is named, as this user or another, until
-        `enough` is called, or for so many seconds."""
+        `enough` is called, or for so many seconds. `requirements` is the path of what it asks for."""
         where = ["--hosts", ",".join(hosts)] if hosts else []
         who = [] if user is None else ["setpriv", f"--reuid={user}", f"--regid={user}",
                                        "--clear-groups"]
+        asks = {"HARMONAIZE_REQUIREMENTS": str(requirements)} if requirements else {}
         return subprocess.Popen(
             [self.fabric, "run", "--name", self.name, "--no-prefix", "--no-preload", *where, "--",
              *who, self.timeline, "-s", str(seconds), "--json", "--until",
              str(self.folder / "enough"), *words],
-            env=self.environment, stdout=output, stderr=subprocess.STDOUT, text=True)
+            env=dict(self.environment, **asks), stdout=output, stderr=subprocess.STDOUT, text=True)
 
     def enough(self):
         (self.folder / "enough").touch()

@@ -14,11 +14,13 @@ HARMONAIZE_FIELDS(TrafficFlow, peer, rail, bytes_per_second, busy, arrival_queue
 HARMONAIZE_FIELDS(TrafficNic, nic, sent, received, queued_bytes)
 HARMONAIZE_FIELDS(TrafficRhythm, user, communicator, bursts, burst_seconds, pause_seconds,
                   iteration_seconds, begun_seconds)
-HARMONAIZE_FIELDS(TrafficMessage, fabric, host, flows, nics, homes, rhythms)
-HARMONAIZE_FIELDS(RailShare, peer, rail, user, bytes_per_second)
+HARMONAIZE_FIELDS(TrafficTerms, user, communicator, owner, priority, floor, cap)
+HARMONAIZE_FIELDS(TrafficMessage, fabric, host, flows, nics, homes, rhythms, terms)
+HARMONAIZE_FIELDS(RailShare, peer, rail, user, owner, bytes_per_second)
 HARMONAIZE_FIELDS(JobRates, communicator, rates)
 HARMONAIZE_FIELDS(JobWait, communicator, seconds)
-HARMONAIZE_FIELDS(SharesMessage, fabric, links, limits, jobs, waits)
+HARMONAIZE_FIELDS(FloorWord, communicator, floor, refused, promised, promisable, missed, had)
+HARMONAIZE_FIELDS(SharesMessage, fabric, links, limits, jobs, waits, floors)
 HARMONAIZE_FIELDS(BurstMessage, fabric, user, communicator, burst, ended)
 HARMONAIZE_FIELDS(BurstTurnMessage, fabric, communicator, burst)
 HARMONAIZE_FIELDS(AskLinkProbeMessage, fabric, probe, from, to, rail)
@@ -31,6 +33,8 @@ namespace {
 constexpr double kMostWeight = 1e15;
 /// The most messages that one probe of a link takes.
 constexpr int kMostProbeMessages = 1024;
+/// End of the priorities of jobs.
+constexpr int kPriorities = 4;
 
 }  // namespace
 
@@ -53,6 +57,10 @@ static bool IsSound(const TrafficRhythm& rhythm) {
          IsAmount(rhythm.begun_seconds);
 }
 
+static bool IsSound(const TrafficTerms& terms) {
+  return InRange(terms.priority, kPriorities) && IsAmount(terms.floor) && IsAmount(terms.cap);
+}
+
 static bool IsSound(const TrafficFlow& flow) {
   return InRange(flow.peer, INT_MAX) && IsAmount(flow.bytes_per_second) && IsAmount(flow.busy) &&
          flow.busy <= 1 && std::isfinite(flow.arrival_queue) && AllSound(flow.jobs);
@@ -60,7 +68,7 @@ static bool IsSound(const TrafficFlow& flow) {
 
 static bool IsSound(const TrafficMessage& traffic) {
   return InRange(traffic.host, INT_MAX) && AllSound(traffic.rhythms) && AllSound(traffic.nics) &&
-         AllSound(traffic.flows);
+         AllSound(traffic.flows) && AllSound(traffic.terms);
 }
 
 static bool IsSound(const RailShare& share) {
@@ -72,13 +80,18 @@ static bool IsSound(const JobWait& wait) {
   return wait.seconds > 0 && wait.seconds <= JobWait::kLongestSeconds;
 }
 
+static bool IsSound(const FloorWord& word) {
+  return IsAmount(word.floor) && IsAmount(word.promised) && IsAmount(word.promisable) &&
+         IsAmount(word.had);
+}
+
 static bool IsSound(const JobRates& job) {
   return fields::AreSoundRates(job.rates);
 }
 
 static bool IsSound(const SharesMessage& shares) {
   return fields::AreSoundRates(shares.links) && AllSound(shares.limits) && AllSound(shares.waits) &&
-         AllSound(shares.jobs);
+         AllSound(shares.jobs) && AllSound(shares.floors);
 }
 
 static bool IsSound(const AskLinkProbeMessage& question) {

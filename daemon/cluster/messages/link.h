@@ -16,7 +16,7 @@ namespace harmonaize::daemon {
 struct TrafficJob {
   uint32_t user = 0;
   uint64_t communicator = 0;
-  double weight = 1;  ///< The tenant's weight.
+  double weight = 1;  ///< The tenant's weight, with the job's priority in it.
   double bytes_per_second = 0;
   uint64_t sent_bytes = 0;  ///< The total, which is counted anew now and then.
 };
@@ -53,6 +53,16 @@ struct TrafficRhythm {
   double begun_seconds = 0;
 };
 
+/// What was granted to the job of a communicator, as far as links are concerned.
+struct TrafficTerms {
+  uint32_t user = 0;
+  uint64_t communicator = 0;
+  uint64_t owner = 0;  ///< Communicators of a user with one owner have floor and cap together.
+  int priority = 0;
+  double floor = 0;  ///< Bytes a second; 0: none was granted.
+  double cap = 0;    ///< Bytes a second; 0: no limit.
+};
+
 /// To the homes of the communicators that were active here, and to the controller: all that this
 /// host has sent and received.
 struct TrafficMessage {
@@ -64,13 +74,16 @@ struct TrafficMessage {
   std::vector<uint64_t>
       homes{};  ///< Communicators that were active, of which the sender is the home.
   std::vector<TrafficRhythm> rhythms{};
+  std::vector<TrafficTerms> terms{};  ///< Terms of the communicators whose bytes `flows` has.
 };
 
-/// The rate at which a tenant may send over one rail of the receiver while others need its links.
+/// The rate at which a user's communicators of one owner may send over one rail of the receiver,
+/// while others need its links.
 struct RailShare {
   int peer = 0;  ///< A host of the fabric.
   uint64_t rail = 0;
   uint32_t user = 0;
+  uint64_t owner = 0;           ///< TrafficTerms::owner.
   double bytes_per_second = 0;  ///< Above 0.
 };
 
@@ -90,6 +103,18 @@ struct JobWait {
   double seconds = 0;  ///< Above 0, and kLongestSeconds at most.
 };
 
+/// How the floor of a communicator's job fares.
+struct FloorWord {
+  uint64_t communicator = 0;
+  double floor = 0;  ///< The floor that this is about, in bytes a second.
+  /// Whether the floor does not hold, since an edge's rate is promised to others.
+  bool refused = false;
+  double promised = 0;    ///< If refused: what is promised to others there.
+  double promisable = 0;  ///< If refused: what may be promised there in all.
+  bool missed = false;    ///< Whether the job has wanted its floor and had less, for a while.
+  double had = 0;         ///< If missed: what it had where it had least.
+};
+
 /// From the controller, to the daemons that tell it of traffic: again and again, though nothing has
 /// changed.
 struct SharesMessage {
@@ -100,6 +125,7 @@ struct SharesMessage {
   std::vector<RailShare> limits{};  ///< Limits; all other tenants may send what they can.
   std::vector<JobRates> jobs{};     ///< Communicators of which the receiver is the home.
   std::vector<JobWait> waits{};     ///< Communicators whose rhythm the receiver has told.
+  std::vector<FloorWord> floors{};  ///< Communicators with a floor that it has told of.
 };
 
 /// From the daemon that has a JobWait for a communicator, to the controller: a burst of the

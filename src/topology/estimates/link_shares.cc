@@ -46,6 +46,23 @@ constexpr double kStretchStep = 1.1;
 constexpr double kMostStretch = 8;
 /// Fraction of an equal share with which a flow that rests may begin.
 constexpr double kBegins = 0.25;
+/// A job that sends and has less than this fraction of its floor is deprived of it. Above what a
+/// tenant is told of as missed.
+constexpr double kDeprivedOfFloor = 0.98;
+/// A job that has more than this multiple of its share may be held back for one that is deprived of
+/// its floor.
+constexpr double kAboveForFloor = 1.02;
+/// Longest rest, in seconds, of a job that is deprived of its floor: it was promised to have the
+/// floor soon after it wants it.
+constexpr double kLongestFloorRestSeconds = 2;
+/// Fraction of its floor below which the floor is missed.
+constexpr double kMissedFloor = 0.95;
+/// An edge over which at least this fraction of its usable capacity goes is full.
+constexpr double kFull = 0.85;
+/// A flow that has something to send for at least this fraction of the time would send more.
+constexpr double kBusy = 0.9;
+/// Multiple of its cap from which on an owner is held back to it: below, it is noise.
+constexpr double kAboveCap = 1.02;
 /// Relative changes of the available rate up to this are noise.
 constexpr double kNoise = 0.08;
 /// Available capacity of at least this fraction of the edge's counts as all of it.
@@ -53,21 +70,43 @@ constexpr double kWhole = 0.9;
 
 }  // namespace
 
+// The share of a claim grows with a level, the same for all, from its floor on up to what it wants.
+// The level is raised until the shares are the capacity together.
 std::vector<double> ShareOut(std::span<const Claim> claims, double capacity) {
-  std::vector<size_t> order(claims.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  // The claim that wants least for its weight is served first: what it leaves is for all others.
-  std::sort(order.begin(), order.end(), [&claims](size_t a, size_t b) {
-    return claims[a].wanted * claims[b].weight < claims[b].wanted * claims[a].weight;
-  });
-  double weights = 0;
-  for (const Claim& claim : claims) weights += claim.weight;
-  std::vector<double> shares(claims.size());
-  for (const size_t i : order) {
-    const double share = weights > 0 ? capacity * claims[i].weight / weights : 0;
-    shares[i] = std::min(claims[i].wanted, share);
-    capacity = std::max(capacity - shares[i], 0.0);
-    weights -= claims[i].weight;
+  double floors = 0;
+  for (const Claim& claim : claims) floors += std::min(claim.floor, claim.wanted);
+  const double scale = floors > capacity ? capacity / floors : 1;
+  const auto least = [scale](const Claim& one) { return scale * std::min(one.floor, one.wanted); };
+
+  struct Turn {
+    double level = 0;
+    double growth = 0;  // change of the growth of all shares, from this level on
+  };
+  std::vector<Turn> turns;
+  turns.reserve(2 * claims.size());
+  for (const Claim& claim : claims) {
+    turns.push_back({least(claim) / claim.weight, claim.weight});
+    turns.push_back({claim.wanted / claim.weight, -claim.weight});
+  }
+  std::sort(turns.begin(), turns.end(),
+            [](const Turn& one, const Turn& other) { return one.level < other.level; });
+  double level = 0;
+  double growth = 0;
+  double total = scale * floors;
+  for (const Turn& turn : turns) {
+    const double next = total + growth * (turn.level - level);
+    if (next > capacity && growth > 0) {
+      level += std::max(capacity - total, 0.0) / growth;
+      break;
+    }
+    total = next;
+    level = turn.level;
+    growth += turn.growth;
+  }
+  std::vector<double> shares;
+  shares.reserve(claims.size());
+  for (const Claim& claim : claims) {
+    shares.push_back(std::min(claim.wanted, std::max(least(claim), level * claim.weight)));
   }
   return shares;
 }
@@ -78,7 +117,11 @@ void LinkShares::Take(std::span<const JobFlow> flows,
   SumUp(capacity);
   GiveRoom(now_seconds);
   held_back_.clear();
-  for (const int edge : used_) Grant(&edges_[static_cast<size_t>(edge)]);
+  floors_.clear();
+  for (const int edge : used_) {
+    Grant(&edges_[static_cast<size_t>(edge)]);
+    NoteFloors(edges_[static_cast<size_t>(edge)]);
+  }
 }
 
 void LinkShares::TakeMeans(std::span<const JobFlow> flows, double now_seconds) {
@@ -95,7 +138,9 @@ void LinkShares::TakeMeans(std::span<const JobFlow> flows, double now_seconds) {
     flow.mean += is_new ? now.bytes_per_second : (1 - kept) * now.bytes_per_second;
     flow.last = now.bytes_per_second;
     flow.sending = now.sending;
+    flow.busy = now.busy;
     flow.weight = now.weight;
+    flow.terms = now.terms;
     flow.edges = now.edges;
   }
   std::erase_if(flows_, [](const auto& one) { return one.second.mean < kNothing; });
@@ -117,6 +162,7 @@ void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
     for (Part& part : edges_[static_cast<size_t>(edge)].jobs) {
       part.mean = 0;
       part.last = 0;
+      part.busy = 0;
       part.flows = 0;
     }
   }
@@ -129,7 +175,9 @@ void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
       part.mean += crossed.part * flow.mean;
       part.last += crossed.part * flow.last;
       part.sending = flow.sending;
+      part.busy = std::max(part.busy, flow.busy);
       part.weight = flow.weight;
+      part.terms = flow.terms;
       ++part.flows;
     }
   }
@@ -138,31 +186,64 @@ void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
     edge.capacity = kUsable * capacity(number);
     std::erase_if(edge.jobs, [](const Part& part) { return part.flows == 0; });
     Weigh(&edge);
-    edge.weights = 0;
-    for (const Part& part : edge.jobs) edge.weights += part.weight;
+    DivideTerms(&edge);
+    FindFair(&edge);
   }
   std::erase_if(used_, [this](int edge) { return edges_[static_cast<size_t>(edge)].jobs.empty(); });
 }
 
-// Divides each tenant's weight over its jobs.
+// Divides each tenant's weight over its jobs of one priority.
 void LinkShares::Weigh(EdgeParts* edge) {
   if (edge->jobs.size() < 2) return;
-  std::map<uint32_t, int> jobs;
-  for (const Part& part : edge->jobs) ++jobs[part.job.tenant];
-  for (Part& part : edge->jobs) part.weight /= jobs[part.job.tenant];
+  std::map<std::pair<uint32_t, int>, int> jobs;
+  for (const Part& part : edge->jobs) ++jobs[{part.job.tenant, part.terms.priority}];
+  for (Part& part : edge->jobs) part.weight /= jobs[{part.job.tenant, part.terms.priority}];
+}
+
+// Divides the floor and the cap of each owner over its jobs, by what they have had lately.
+void LinkShares::DivideTerms(EdgeParts* edge) {
+  std::map<std::pair<uint32_t, uint64_t>, double> means;
+  for (Part& part : edge->jobs) {
+    part.floor = 0;
+    part.cap = std::numeric_limits<double>::infinity();
+    if (part.terms.any()) means[{part.job.tenant, part.terms.owner}] += part.mean + kNothing;
+  }
+  if (means.empty()) return;
+  for (Part& part : edge->jobs) {
+    if (!part.terms.any()) continue;
+    const double portion = (part.mean + kNothing) / means[{part.job.tenant, part.terms.owner}];
+    part.floor = portion * part.terms.floor;
+    if (part.terms.cap > 0) part.cap = portion * part.terms.cap;
+  }
+}
+
+void LinkShares::FindFair(EdgeParts* edge) {
+  edge->weights = 0;
+  bool any_terms = false;
+  for (const Part& part : edge->jobs) {
+    edge->weights += part.weight;
+    any_terms |= part.terms.any();
+  }
+  for (Part& part : edge->jobs) part.fair = edge->capacity * part.weight / edge->weights;
+  if (!any_terms) return;
+  std::vector<Claim> claims;
+  for (const Part& part : edge->jobs) {
+    claims.push_back({std::min(part.cap, edge->capacity), part.weight, part.floor});
+  }
+  const std::vector<double> shares = ShareOut(claims, edge->capacity);
+  for (size_t i = 0; i < shares.size(); ++i) edge->jobs[i].fair = shares[i];
 }
 
 // Gives deprived jobs room for a while. A job that has less than its share may not want more, or
 // may be unable to take it: its data waits in the others' queues at each of its steps and is late,
 // however much it is granted. That shows when the others are held back to their shares for a while.
 void LinkShares::GiveRoom(double now_seconds) {
-  std::map<JobId, double> deprived;  // with what each sends in all
+  std::map<JobId, Deprived> deprived;
   for (const int number : used_) {
     const EdgeParts& edge = edges_[static_cast<size_t>(number)];
     if (edge.jobs.size() < 2) continue;
-    const double unit = edge.Unit();
     for (const Part& part : edge.jobs) {
-      if (IsDeprived(part, unit)) deprived.emplace(part.job, 0);
+      if (IsDeprived(part)) deprived[part.job].of_floor |= IsDeprivedOfFloor(part);
     }
   }
   std::erase_if(trials_, [&](const auto& one) {
@@ -172,12 +253,16 @@ void LinkShares::GiveRoom(double now_seconds) {
   if (deprived.empty()) return;
   for (const auto& [name, flow] : flows_) {
     const auto found = deprived.find(name.second);
-    if (found != deprived.end()) found->second += flow.mean;
+    if (found != deprived.end()) found->second.mean += flow.mean;
   }
-  for (const auto& [job, mean] : deprived) trials_[job].Take(mean, now_seconds);
+  for (const auto& [job, one] : deprived) {
+    const double longest = one.of_floor ? kLongestFloorRestSeconds : kLongestRestSeconds;
+    trials_[job].Take(one.mean, longest, now_seconds);
+  }
 }
 
-void LinkShares::Trial::Take(double mean, double now_seconds) {
+void LinkShares::Trial::Take(double mean, double longest_rest, double now_seconds) {
+  if (!gives_room) until_seconds = std::min(until_seconds, now_seconds + longest_rest);
   if (now_seconds < until_seconds) return;
   if (!gives_room) {
     gives_room = true;
@@ -187,58 +272,100 @@ void LinkShares::Trial::Take(double mean, double now_seconds) {
     base *= kBaseCreeps;
   } else {
     gives_room = false;
-    rest_seconds = std::clamp(2 * rest_seconds, kFirstRestSeconds, kLongestRestSeconds);
+    rest_seconds = std::clamp(2 * rest_seconds, kFirstRestSeconds, longest_rest);
   }
   until_seconds = now_seconds + (gives_room ? kTrialSeconds : rest_seconds);
 }
 
-// Returns the rate that a job is taken to want of an edge.
-double LinkShares::ClaimOf(const EdgeParts& edge, const Part& part, double unit) const {
+bool LinkShares::HasRoom(const Part& part) const {
   const auto trial = trials_.find(part.job);
-  const bool has_room =
-      trial != trials_.end() && trial->second.gives_room && IsDeprived(part, unit);
-  return std::max({part.Wanted(), kLeastWanted * edge.capacity,
-                   has_room ? unit * part.weight * part.sending : 0.0});
+  return trial != trials_.end() && trial->second.gives_room && IsDeprived(part);
+}
+
+// Returns the rate that a job is taken to want of an edge.
+double LinkShares::ClaimOf(const EdgeParts& edge, const Part& part) const {
+  const double wanted = std::max({part.Wanted(), kLeastWanted * edge.capacity,
+                                  HasRoom(part) ? part.fair * part.sending : 0.0});
+  return std::min(wanted, part.cap);
 }
 
 void LinkShares::Grant(EdgeParts* edge) {
-  const double unit = edge->Unit();
   claims_.clear();
   for (const Part& part : edge->jobs) {
-    claims_.push_back({ClaimOf(*edge, part, unit), part.weight});
+    claims_.push_back({ClaimOf(*edge, part), part.weight, part.floor});
   }
   const std::vector<double> shares = ShareOut(claims_, edge->capacity);
   const double left = edge->capacity - std::accumulate(shares.begin(), shares.end(), 0.0);
   bool any_deprived = false;
+  bool of_floor = false;
   double needed = 0;
   for (const Part& part : edge->jobs) {
-    any_deprived |= IsDeprived(part, unit);
-    needed += NeededBy(part, unit);
+    any_deprived |= IsDeprived(part);
+    of_floor |= IsDeprivedOfFloor(part);
+    needed += NeededBy(part);
   }
+  const double above = of_floor ? kAboveForFloor : kAbove;
   for (size_t i = 0; i < shares.size(); ++i) {
     Part& part = edge->jobs[i];
     const double had = part.granted;
     part.granted = shares[i] + std::max(left, 0.0) * part.weight / edge->weights;
-    const double fair = unit * part.weight;
+    part.granted = std::min(part.granted, part.cap);
     const bool has_much =
-        any_deprived && part.mean > kAbove * fair && part.granted < claims_[i].wanted;
-    const bool has_some = part.held_back && part.mean > kBelow * fair;
+        any_deprived && part.mean > above * part.fair && part.granted < claims_[i].wanted;
+    const bool has_some = part.held_back && part.mean > kBelow * part.fair;
     // While the others pause, or have enough, the job may have all.
-    const bool has_others = needed - NeededBy(part, unit) > kLeastWanted * edge->capacity;
-    part.held_back = has_others && (has_much || has_some);
+    const bool has_others = needed - NeededBy(part) > kLeastWanted * edge->capacity;
+    part.held_back = (has_others && (has_much || has_some)) || ExceedsCap(part);
     if (part.held_back) held_back_.insert(part.job);
     Adapt(&part, had);
   }
 }
 
-bool LinkShares::IsDeprived(const Part& part, double unit) {
-  return part.last > 0 && part.mean < kDeprived * unit * part.weight * part.sending;
+bool LinkShares::IsDeprivedOfFloor(const Part& part) {
+  const double floor = std::min(part.floor, part.fair);
+  return part.last > 0 && part.mean < kDeprivedOfFloor * floor * part.sending;
+}
+
+bool LinkShares::IsDeprived(const Part& part) {
+  return (part.last > 0 && part.mean < kDeprived * part.fair * part.sending) ||
+         IsDeprivedOfFloor(part);
+}
+
+// Returns whether a job has more than its part of the cap, or has had, and is still near it. Its
+// hosts keep each to the cap, so this is about edges where the flows of several hosts meet.
+bool LinkShares::ExceedsCap(const Part& part) {
+  return part.mean > (part.held_back ? kBelow : kAboveCap) * part.cap;
 }
 
 // Returns what a job needs others to leave to it. A job that computes and sends by turns, and has
 // its share while it sends, would not gain if others were held back all the time.
-double LinkShares::NeededBy(const Part& part, double unit) {
-  return part.sending >= 1 || IsDeprived(part, unit) ? part.last : 0;
+double LinkShares::NeededBy(const Part& part) {
+  return part.sending >= 1 || IsDeprived(part) ? part.last : 0;
+}
+
+// Notes how the floors on an edge fare. A job that has less than its floor may not want more. But
+// where the others are held back for it, and the edge is full all the same, or the job has data
+// waiting, it cannot have it; and where the edge carries less than was promised, who takes all that
+// is left would have its floor.
+void LinkShares::NoteFloors(const EdgeParts& edge) {
+  double sent = 0;
+  for (const Part& part : edge.jobs) sent += part.last;
+  for (const Part& part : edge.jobs) {
+    if (part.floor <= 0 || part.last <= 0) continue;
+    const double floor = part.floor * part.sending;
+    FloorReport report{.state = FloorState::kKept, .had = part.mean};
+    const bool held_up = sent >= kFull * edge.capacity || part.busy >= kBusy;
+    const bool has_less = part.mean < kMissedFloor * floor && held_up;
+    const bool takes_all = part.fair < kMissedFloor * part.floor && part.mean > kBelow * part.fair;
+    if (has_less) {
+      report.state = HasRoom(part) || takes_all ? FloorState::kMissed : FloorState::kUnknown;
+    }
+    const auto [known, is_new] = floors_.try_emplace(part.job, report);
+    const bool worse =
+        report.state == FloorState::kMissed ||
+        (report.state == FloorState::kUnknown && known->second.state == FloorState::kKept);
+    if (!is_new && worse) known->second = report;
+  }
 }
 
 // Adapts headroom and stretch to what the job has taken lately of the grant that it `had` before.
@@ -283,7 +410,7 @@ std::vector<JobLimit> LinkShares::Limits() const {
     for (; next != flows_.end() && next->first.first == rail; ++next) {
       bool held_back = false;
       const double limit = LimitOf(next->second, next->first.second, &held_back);
-      limits.push_back({rail, next->first.second, limit, held_back});
+      limits.push_back({rail, next->first.second, next->second.terms.owner, limit, held_back});
       any |= held_back;
     }
     if (!any) limits.resize(first);
@@ -294,15 +421,23 @@ std::vector<JobLimit> LinkShares::Limits() const {
 // Returns what a job would get if it wanted all of the edge.
 double LinkShares::LeftFor(const EdgeParts& edge, const JobId& job, double weight) {
   std::vector<Claim> claims;
-  int jobs = 1;  // of this tenant
+  LinkTerms terms;
+  double floor = 0;
   for (const Part& part : edge.jobs) {
-    jobs += part.job != job && part.job.tenant == job.tenant ? 1 : 0;
+    if (part.job != job) continue;
+    terms = part.terms;
+    floor = part.floor;
   }
-  claims.push_back({edge.capacity, weight / jobs});
+  const auto shares_weight = [&](const Part& part) {
+    return part.job.tenant == job.tenant && part.terms.priority == terms.priority;
+  };
+  int jobs = 1;  // of this tenant and priority
+  for (const Part& part : edge.jobs) jobs += part.job != job && shares_weight(part) ? 1 : 0;
+  claims.push_back({edge.capacity, weight / jobs, floor});
   for (const Part& part : edge.jobs) {
     if (part.job == job) continue;
-    const double share = part.job.tenant == job.tenant ? weight / jobs : part.weight;
-    claims.push_back({part.Wanted(), share});
+    const double share = shares_weight(part) ? weight / jobs : part.weight;
+    claims.push_back({std::min(part.Wanted(), part.cap), share, part.floor});
   }
   return ShareOut(claims, edge.capacity).front();
 }

@@ -298,6 +298,7 @@ Result<std::unique_ptr<Channel>> Links::OpenChannel(Link* link, Link::Rail* rail
   if (rail->sockets.size() == 1) {
     auto channel = std::make_unique<TcpChannel>(poller_, board_, &tenants_, this, link->id, name,
                                                 std::move(rail->sockets.front().socket));
+    channel->KeepRates(RatesOf(rails_[ours]));
     link->streams.push_back({channel.get(), {rail->pair, 0}});
     return std::unique_ptr<Channel>(std::move(channel));
   }
@@ -306,10 +307,18 @@ Result<std::unique_ptr<Channel>> Links::OpenChannel(Link* link, Link::Rail* rail
   for (size_t i = 0; i < rail->sockets.size(); ++i) {
     auto channel = std::make_unique<TcpChannel>(poller_, board_, &tenants_, bundle->channel_owner(),
                                                 link->id, name, std::move(rail->sockets[i].socket));
+    channel->KeepRates(RatesOf(rails_[ours]));
     link->streams.push_back({channel.get(), {rail->pair, static_cast<uint8_t>(i)}});
     bundle->Add(std::move(channel));
   }
   return std::unique_ptr<Channel>(std::move(bundle));
+}
+
+/// Returns where the floors and caps on a rail's device are kept, for all rails over it.
+std::shared_ptr<OwnerRates> Links::RatesOf(const RailOptions& rail) {
+  std::shared_ptr<OwnerRates>& rates = rates_of_device_[rail.device];
+  if (rates == nullptr) rates = std::make_shared<OwnerRates>(poller_);
+  return rates;
 }
 
 void Links::BringUp(Link* link) {

@@ -151,6 +151,7 @@ class Links final : public Reception::Owner,
   bool FindOtherWay(const Link& link, Link::Rail* rail) const;
   void KeepSocket(Link* link, const RailPair& pair, Link::RailSocket socket);
   Result<std::unique_ptr<Channel>> OpenChannel(Link* link, Link::Rail* rail);
+  std::shared_ptr<OwnerRates> RatesOf(const RailOptions& rail);
   void OnRailSettled(Link* link);
   void OnRailsReady(Link* link, const Frame& frame);
   Status AcceptRails(Link* link, const Frame& frame);
@@ -173,6 +174,7 @@ class Links final : public Reception::Owner,
   Poller* poller_;
   MessageBoard* board_;
   TenantMix tenants_;
+  std::map<std::string, std::shared_ptr<OwnerRates>> rates_of_device_;
   const TransportOptions* options_;
   const std::string system_congestion_control_;
   TransportEvents* events_;

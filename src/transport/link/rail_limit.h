@@ -5,13 +5,14 @@
 
 namespace harmonaize::transport {
 
-/// Limits what a tenant may send over one rail while others need its links more. Only TCP rails
-/// obey it.
-struct TenantLimit {
+/// Limits what the jobs of one owner may send together over one rail, while others need its links
+/// more. Only TCP rails obey it.
+struct OwnerLimit {
   uint32_t tenant = 0;
+  uint64_t owner = 0;           ///< TenantShare::owner.
   double bytes_per_second = 0;  ///< Above 0.
 };
-/// Limits of a rail, each tenant once. All other tenants may send as much as they can.
-using RailLimits = std::vector<TenantLimit>;
+/// Limits of a rail, each owner once. All others may send as much as they can.
+using RailLimits = std::vector<OwnerLimit>;
 
 }  // namespace harmonaize::transport

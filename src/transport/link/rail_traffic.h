@@ -13,7 +13,7 @@ namespace harmonaize::transport {
 struct JobTraffic {
   uint32_t tenant = 0;
   uint64_t job = 0;
-  double weight = 1;        ///< The tenant's weight in its last message.
+  double weight = 1;        ///< The weight in its last message.
   uint64_t sent_bytes = 0;  ///< Bytes handed to the kernel; starts anew after the job was
                             ///< forgotten.
 };

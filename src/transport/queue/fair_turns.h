@@ -84,10 +84,17 @@ class FairTurns {
     return next;
   }
 
+  /// Returns whether any flow has something to send, though it may have to wait.
+  bool AnyWaits() {
+    return std::any_of(flows_.begin(), flows_.end(),
+                       [](Flow& flow) { return flow.waiting && flow.HasSends(); });
+  }
+
   /// Notes that the flow has sent so many bytes.
   void Charge(Flow* flow, size_t bytes) {
     clock_ = std::max(clock_, flow->start);
     flow->start += static_cast<double>(bytes) / flow->weight;
+    if (clock_ > kMostClock) SetBack();
   }
 
   /// Lets all flows stand for others from now on.
@@ -112,7 +119,14 @@ class FairTurns {
   // All hosts of two operations have to prefer the same one, but not all have the same bytes of it
   // left. So bytes left count as alike within a quarter, and then the lower number wins.
   static constexpr double kAlike = 0.75;
+  /// The clock is set back from here, since large numbers would swallow the small steps of flows
+  /// with a large weight.
+  static constexpr double kMostClock = 1 << 24;
 
+  void SetBack() {
+    for (Flow& flow : flows_) flow.start -= clock_;
+    clock_ = 0;
+  }
   static double Left(Flow* flow) { return static_cast<double>(flow->Left()) / flow->weight; }
   /// Returns whether the flow may send although `last` has had less. A large weight makes a flow
   /// reach its lead sooner, but gives it no longer one.

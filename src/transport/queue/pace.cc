@@ -5,106 +5,104 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 
 #include "src/base/clock.h"
 
 namespace harmonaize::transport {
 namespace {
 
-/// Least bytes that may go at once after a pause: a frame.
-constexpr double kLeastBurst = 64 << 10;
-/// Nanoseconds whose bytes may go at once after a pause, because the thread may be that late while
-/// others are busy.
-constexpr double kBurstNs = 2e6;
+/// Longest time, in nanoseconds, after which a writer that waits looks again.
+constexpr double kLongestWaitNs = 1e9;
 
 }  // namespace
 
-Result<std::unique_ptr<Pace>> Pace::Create(Poller* poller, double bytes_per_second) {
+Result<std::unique_ptr<WriterWaits>> WriterWaits::Create(Poller* poller) {
   FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer.valid()) return ErrnoError(errno, "cannot make a timer");
-  auto pace = std::make_unique<Pace>(poller, std::move(timer));
-  HZ_RETURN_IF_ERROR(poller->Add(pace->timer_.get(), EPOLLIN, pace.get()));
-  pace->refilled_ns_ = MonotonicNanoseconds();
-  pace->SetRate(bytes_per_second);
-  return pace;
+  auto waits = std::make_unique<WriterWaits>(poller, std::move(timer));
+  HZ_RETURN_IF_ERROR(poller->Add(waits->timer_.get(), EPOLLIN, waits.get()));
+  return waits;
 }
 
-Pace::~Pace() {
+WriterWaits::~WriterWaits() {
   Wake();
   poller_->Remove(timer_.get(), this);
 }
 
-void Pace::SetRate(double bytes_per_second) {
-  Refill();
-  bytes_per_ns_ = std::max(bytes_per_second, kLeastRate) * 1e-9;
-}
-
-void Pace::Refill() {
-  const uint64_t now_ns = MonotonicNanoseconds();
-  const double most = std::max(kLeastBurst, kBurstNs * bytes_per_ns_);
-  tokens_ += static_cast<double>(now_ns - refilled_ns_) * bytes_per_ns_;
-  tokens_ = std::min(tokens_, most);
-  refilled_ns_ = now_ns;
-}
-
-bool Pace::Admit(Poller::Handler* writer) {
-  Refill();
-  if (tokens_ > 0) return true;
+void WriterWaits::Add(Poller::Handler* writer, double wait_ns) {
   const bool first = waiting_.empty();
   if (std::find(waiting_.begin(), waiting_.end(), writer) == waiting_.end()) {
     waiting_.push_back(writer);
   }
-  if (!first) return false;
-  const double wait_ns = std::min(1 - tokens_ / bytes_per_ns_, 1e9);
+  const uint64_t now_ns = MonotonicNanoseconds();
+  const auto wait = static_cast<uint64_t>(std::clamp(wait_ns, 1.0, kLongestWaitNs));
+  if (!first && due_ns_ <= now_ns + wait) return;
+  due_ns_ = now_ns + wait;
   itimerspec setting{};
-  setting.it_value.tv_sec = static_cast<time_t>(wait_ns / 1e9);
-  setting.it_value.tv_nsec = static_cast<long>(std::fmod(wait_ns, 1e9));
+  setting.it_value.tv_sec = static_cast<time_t>(wait / 1'000'000'000);
+  setting.it_value.tv_nsec = static_cast<long>(wait % 1'000'000'000);
   timerfd_settime(timer_.get(), 0, &setting, nullptr);
-  return false;
 }
 
-void Pace::OnReady(uint32_t /*events*/) {
+void WriterWaits::Forget(Poller::Handler* writer) {
+  std::erase(waiting_, writer);
+}
+
+void WriterWaits::OnReady(uint32_t /*events*/) {
   uint64_t expirations = 0;
   if (read(timer_.get(), &expirations, sizeof expirations) == sizeof expirations) Wake();
 }
 
-// Wakes all writers: the first one may use all tokens, and the others then wait again.
-void Pace::Wake() {
+// Wakes all writers: the first ones use what may go, and the others then wait again.
+void WriterWaits::Wake() {
   for (Poller::Handler* writer : waiting_) poller_->Later(writer);
   waiting_.clear();
 }
 
-void Pace::Forget(Poller::Handler* writer) {
-  std::erase(waiting_, writer);
+Result<std::unique_ptr<Pace>> Pace::Create(Poller* poller, double bytes_per_second) {
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<WriterWaits> waits, WriterWaits::Create(poller));
+  return std::make_unique<Pace>(std::move(waits), bytes_per_second);
 }
 
-void TenantPaces::Set(const RailLimits& limits) {
-  std::map<uint32_t, std::unique_ptr<Pace>> paces;
-  for (const TenantLimit& limit : limits) {
-    std::unique_ptr<Pace>& pace = paces[limit.tenant];
-    const auto before = paces_.find(limit.tenant);
-    if (before != paces_.end()) {
-      pace = std::move(before->second);
+Pace::Pace(std::unique_ptr<WriterWaits> waits, double bytes_per_second)
+    : waits_(std::move(waits)),
+      tokens_(std::max(bytes_per_second, kLeastRate), MonotonicNanoseconds()) {}
+
+void Pace::SetRate(double bytes_per_second) {
+  tokens_.SetRate(std::max(bytes_per_second, kLeastRate), MonotonicNanoseconds());
+}
+
+bool Pace::Admit(Poller::Handler* writer) {
+  if (tokens_.At(MonotonicNanoseconds()) > 0) return true;
+  waits_->Add(writer, tokens_.WaitNs());
+  return false;
+}
+
+void RailPaces::Set(const RailLimits& limits) {
+  std::map<Owner, std::unique_ptr<Pace>> paces;
+  for (const OwnerLimit& limit : limits) {
+    const Owner owner{limit.tenant, limit.owner};
+    std::unique_ptr<Pace>& pace = paces[owner];
+    const auto before = paces_.find(owner);
+    if (pace == nullptr && before != paces_.end()) pace = std::move(before->second);
+    if (pace != nullptr) {
       pace->SetRate(limit.bytes_per_second);
     } else if (Result<std::unique_ptr<Pace>> made = Pace::Create(poller_, limit.bytes_per_second);
                made.ok()) {
       pace = std::move(*made);
     }
   }
-  std::erase_if(paces_, [](const auto& one) { return one.second == nullptr; });
+  std::erase_if(paces, [](const auto& one) { return one.second == nullptr; });
   paces_ = std::move(paces);
 }
 
-Pace* TenantPaces::Of(uint32_t tenant) const {
-  const auto found = paces_.find(tenant);
+Pace* RailPaces::Of(uint32_t tenant, uint64_t owner) const {
+  const auto found = paces_.find({tenant, owner});
   return found == paces_.end() ? nullptr : found->second.get();
 }
 
-void TenantPaces::Forget(Poller::Handler* writer) {
-  for (const auto& [tenant, pace] : paces_) {
-    if (pace != nullptr) pace->Forget(writer);
-  }
+void RailPaces::Forget(Poller::Handler* writer) {
+  for (const auto& [owner, pace] : paces_) pace->Forget(writer);
 }
 
 }  // namespace harmonaize::transport

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/transport/message.h"
+
 namespace harmonaize::transport {
 
 /// Tells whether several tenants have sent lately, by any of a daemon's connections. While they do,
@@ -11,12 +13,15 @@ namespace harmonaize::transport {
 /// tenant uses fills these queues as well as another.
 class TenantMix {
  public:
-  void Charge(uint32_t tenant, size_t bytes) {
-    if (tenant != last_) before_last_ = sent_;
-    last_ = tenant;
+  void Charge(const TenantShare& share, size_t bytes) {
+    // Jobs that have a priority or a floor of their own share as other tenants do.
+    const uint64_t who =
+        uint64_t{share.floor > 0} << 40 | uint64_t{share.priority} << 32 | share.tenant;
+    if (who != last_) before_last_ = sent_;
+    last_ = who;
     sent_ += bytes;
   }
-  /// Returns whether the last kBytes are of more than one tenant.
+  /// Returns whether the last kBytes are of more than one tenant, priority or floor.
   bool shared() const { return sent_ - before_last_ < kBytes; }
 
   /// Number of the last bytes that are looked at.
@@ -24,8 +29,8 @@ class TenantMix {
 
  private:
   uint64_t sent_ = kBytes;
-  uint32_t last_ = 0;         // the tenant that has sent last
-  uint64_t before_last_ = 0;  // sent_ when it was another tenant
+  uint64_t last_ = 0;         // who has sent last
+  uint64_t before_last_ = 0;  // sent_ when it was another one
 };
 
 }  // namespace harmonaize::transport

@@ -33,11 +33,21 @@ TcpChannel::TcpChannel(Poller* poller, MessageBoard* board, TenantMix* tenants, 
       peer_(peer),
       name_(std::move(name)),
       stream_(std::move(socket)),
-      paces_(std::make_shared<TenantPaces>(poller)) {}
+      paces_(std::make_shared<RailPaces>(poller)) {}
 
 TcpChannel::~TcpChannel() {
   if (started_ && stream_.open()) poller_->Remove(stream_.fd(), this);
+  ForgetWaits();
+}
+
+void TcpChannel::KeepRates(std::shared_ptr<OwnerRates> rates) {
+  rates_ = std::move(rates);
+  queue_.SetRates(rates_.get(), this);
+}
+
+void TcpChannel::ForgetWaits() {
   paces_->Forget(this);
+  if (rates_ != nullptr) rates_->Forget(this);
 }
 
 Status TcpChannel::Start() {
@@ -150,7 +160,7 @@ void TcpChannel::FillBatch() {
     if (turn.send == nullptr) return;
     const size_t more = turn.bulk ? AddBulk(turn.send) : AddSend(turn.send);
     queue_.Charge(*turn.send, more);
-    tenants_->Charge(turn.send->share.tenant, more);
+    tenants_->Charge(turn.send->share, more);
     bytes += more;
     // A batch has one frame of a large message, so that small messages get between frames. While
     // others wait for its bytes, it has few bytes of small messages, too.
@@ -332,7 +342,7 @@ Status TcpChannel::Freeze() {
   if (stream_.frozen()) return Status::Ok();
   HZ_RETURN_IF_ERROR(stream_.Freeze());
   poller_->Remove(stream_.fd(), this);
-  paces_->Forget(this);
+  ForgetWaits();
   return Status::Ok();
 }
 
@@ -405,7 +415,7 @@ void TcpChannel::Abort(Request* request, const Status& status) {
 void TcpChannel::Close(const Status& status) {
   failed_ = true;
   if (started_ && stream_.open()) poller_->Remove(stream_.fd(), this);
-  paces_->Forget(this);
+  ForgetWaits();
   stream_.Close();
   board_->ForEachRequest([this](const Request& request) { return request.channel == this; },
                          [&](Request* request) { board_->Complete(request, status); });

@@ -14,6 +14,7 @@
 #include "src/transport/channel.h"
 #include "src/transport/link/arrival_delay.h"
 #include "src/transport/link/connection_choice.h"
+#include "src/transport/queue/owner_rates.h"
 #include "src/transport/queue/pace.h"
 #include "src/transport/queue/send_buffer.h"
 #include "src/transport/queue/send_queue.h"
@@ -77,8 +78,10 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   RailTraffic Traffic() const override;
   void Limit(const RailLimits& limits) override;
   /// Shares paces with the other connections of its rail. Requires: called before Limit.
-  void SharePaces(std::shared_ptr<TenantPaces> paces) { paces_ = std::move(paces); }
-  const std::shared_ptr<TenantPaces>& paces() const { return paces_; }
+  void SharePaces(std::shared_ptr<RailPaces> paces) { paces_ = std::move(paces); }
+  const std::shared_ptr<RailPaces>& paces() const { return paces_; }
+  /// Shares floors and caps with all connections over its device. Requires: called before Start.
+  void KeepRates(std::shared_ptr<OwnerRates> rates);
 
   bool Stalled() override { return stream_.Stalled(); }
   void Poke() override;
@@ -126,7 +129,10 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   void Detach(Request* request);
   void WatchForRoom(bool wanted);
   /// Returns whether to write few bytes at a time, because others wait for them.
-  bool InBits() const { return tenants_->shared() || !paces_->empty(); }
+  bool InBits() const {
+    return tenants_->shared() || !paces_->empty() || (rates_ != nullptr && !rates_->empty());
+  }
+  void ForgetWaits();
 
   // Reading.
   void Read();
@@ -162,7 +168,8 @@ class TcpChannel final : public Channel, public Poller::Handler, public StreamUs
   // Writing: notes first, then small messages, then a frame of a large one.
   std::vector<Header> notes_;
   size_t notes_taken_ = 0;
-  std::shared_ptr<TenantPaces> paces_;
+  std::shared_ptr<RailPaces> paces_;
+  std::shared_ptr<OwnerRates> rates_;  // nullptr: no floors and caps are kept
   SendQueue queue_;
   SendBuffer send_buffer_;
   SendRate send_rate_;

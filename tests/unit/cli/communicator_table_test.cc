@@ -39,6 +39,20 @@ TEST(CommunicatorTable, ShowsHostsAndPlans) {
   ExpectHolds(table, "ring");
 }
 
+TEST(CommunicatorTable, ShowsWhatTheJobWasGrantedOfLinks) {
+  Json document = Json::parse(kCommunicator);
+  EXPECT_EQ(CommunicatorTable(document.dump())->find("On links"), std::string::npos);
+  document["sharing"] = {{"priority", 2},
+                         {"bandwidth_floor", 4e7},
+                         {"bandwidth_cap", 6e7},
+                         {"floor", "refused"},
+                         {"why", "it is promised to others"}};
+  const Result<std::string> table = CommunicatorTable(document.dump());
+  ExpectHolds(
+      table, "On links it has priority 2, a floor of 40 MB/s, which is refused, a cap of 60 MB/s.");
+  ExpectHolds(table, "it is promised to others");
+}
+
 TEST(PlanHistoryTable, ShowsEachChangeWithItsReason) {
   const Result<std::string> table = PlanHistoryTable(kCommunicator);
   ExpectHolds(table, "Congestion: mild (1.29 times as long");

@@ -81,13 +81,16 @@ TEST(LinkTable, ShowsWhatTheControllerKnowsOfJobs) {
       {"uid": 1001, "communicator": "00ab", "bytes_per_second": 2e6, "rails": 2, "held_back_rails": 0,
        "waited_bursts": 3},
       {"uid": 1002, "communicator": "00cd", "bytes_per_second": 9e6, "rails": 6, "held_back_rails": 5,
-       "waited_bursts": 412},
+       "waited_bursts": 412, "priority": 2, "bandwidth_floor": 4e7, "floor": "refused",
+       "bandwidth_cap": 6e7},
       7]}}})";
   const Result<std::string> table = LinkTable("{}", known, 1);
   ExpectHolds(table, "this daemon is the cluster's controller; 4 hosts");
   ExpectHolds(table, "uid 1002");
   ExpectHolds(table, "9 MB/s");
   ExpectHolds(table, "412");
+  ExpectHolds(table, "40 MB/s (refused)");
+  ExpectHolds(table, "60 MB/s");
   EXPECT_LT(table->find("00cd"), table->find("00ab"));  // the busiest first
 }
 

@@ -32,6 +32,34 @@ TEST(ShareOutTest, NobodyGetsMoreThanItWants) {
   EXPECT_TRUE(ShareOut({}, 90).empty());
 }
 
+TEST(ShareOutTest, NobodyGetsLessThanItsFloor) {
+  const std::vector<Claim> claims = {{100, 1, 40}, {100, 1}, {100, 1}, {100, 1}};
+  const std::vector<double> shares = ShareOut(claims, 100);
+  EXPECT_NEAR(shares[0], 40, 1e-9);
+  for (size_t i = 1; i < 4; ++i) EXPECT_NEAR(shares[i], 20, 1e-9);
+}
+
+TEST(ShareOutTest, AFloorBelowTheShareChangesNothing) {
+  const std::vector<Claim> claims = {{100, 1, 40}, {100, 1}};
+  EXPECT_NEAR(ShareOut(claims, 100)[0], 50, 1e-9);
+}
+
+TEST(ShareOutTest, WhatOfAFloorIsNotWantedIsTheOthers) {
+  const std::vector<Claim> claims = {{10, 1, 40}, {100, 1}, {100, 2}};
+  const std::vector<double> shares = ShareOut(claims, 100);
+  EXPECT_NEAR(shares[0], 10, 1e-9);
+  EXPECT_NEAR(shares[1], 30, 1e-9);
+  EXPECT_NEAR(shares[2], 60, 1e-9);
+}
+
+TEST(ShareOutTest, FloorsThatCannotBeKeptAreLoweredInProportion) {
+  const std::vector<Claim> claims = {{100, 1, 40}, {100, 1, 60}, {100, 1000}};
+  const std::vector<double> shares = ShareOut(claims, 50);
+  EXPECT_NEAR(shares[0], 20, 1e-9);
+  EXPECT_NEAR(shares[1], 30, 1e-9);
+  EXPECT_NEAR(shares[2], 0, 1e-9);
+}
+
 /// Jobs whose flows share one edge as TCP does, each flow alike, but within their limits.
 class LinkSharesTest : public ::testing::Test {
  protected:
@@ -42,6 +70,14 @@ class LinkSharesTest : public ::testing::Test {
       const FabricRail rail{static_cast<int>(flows_.size()), 1000, 0};
       flows_.push_back({rail, {tenant, job}, weight, edges_, 0});
       wanted_[rail] = wanted / flows;
+    }
+  }
+  /// Sets the terms of all jobs of a tenant.
+  void Grant(uint32_t tenant, const LinkTerms& terms, double weight = 1) {
+    for (JobFlow& flow : flows_) {
+      if (flow.job.tenant != tenant) continue;
+      flow.terms = terms;
+      flow.weight = weight;
     }
   }
   void Remove(uint32_t tenant) {
@@ -60,11 +96,11 @@ class LinkSharesTest : public ::testing::Test {
         const double most = limit == limits.end() ? 1e12 : limit->second;
         claims.push_back({std::min(wanted_[flow.rail], most), 1});
       }
-      const std::vector<double> rates = ShareOut(claims, kCapacity);
+      const std::vector<double> rates = ShareOut(claims, carries_);
       for (size_t f = 0; f < flows_.size(); ++f) flows_[f].bytes_per_second = rates[f];
       now_ += kInterval;
       shares_.Take(
-          flows_, [](int) { return kCapacity; }, now_);
+          flows_, [this](int) { return known_ ? carries_ : kCapacity; }, now_);
     }
   }
   double RateOf(uint32_t tenant, uint64_t job) const {
@@ -73,6 +109,16 @@ class LinkSharesTest : public ::testing::Test {
       if (flow.job == JobId{tenant, job}) rate += flow.bytes_per_second;
     }
     return rate / kCapacity;
+  }
+  double MeanOf(uint32_t tenant, int intervals) {
+    double mean = 0;
+    for (int i = 0; i < intervals; ++i) {
+      Run(1);
+      for (const JobFlow& flow : flows_) {
+        if (flow.job.tenant == tenant) mean += flow.bytes_per_second / kCapacity / intervals;
+      }
+    }
+    return mean;
   }
   /// Of all jobs together, while these intervals pass.
   double MeanOfAll(int intervals) {
@@ -100,6 +146,8 @@ class LinkSharesTest : public ::testing::Test {
   LinkShares shares_;
   std::vector<JobFlow> flows_;
   std::map<FabricRail, double> wanted_;
+  double carries_ = kCapacity;
+  bool known_ = true;  // what the edge carries now
   double now_ = 0;
 };
 
@@ -201,6 +249,169 @@ TEST_F(LinkSharesTest, WhoWaitsInTheOthersQueuesIsGivenRoom) {
     if (i >= 100) mean += RateOf(1, 1) / 200;
   }
   EXPECT_GT(mean, 0.37);
+}
+
+constexpr int kTwoSeconds = 20;  // intervals
+
+TEST_F(LinkSharesTest, AFloorIsKeptBesideThreeGreedyJobs) {
+  Add(1, 1, 1, 1);
+  for (uint32_t tenant = 2; tenant <= 4; ++tenant) Add(tenant, 1, 1, 5);
+  Run(50);
+  EXPECT_LT(RateOf(1, 1), 0.3);
+  Grant(1, {.owner = 7, .floor = 0.4 * kCapacity});
+  Run(kTwoSeconds);
+  EXPECT_GE(RateOf(1, 1), 0.38);
+  EXPECT_GE(MeanOf(1, 500), 0.38);
+  EXPECT_EQ(shares_.floors().at({1, 1}).state, LinkShares::FloorState::kKept);
+  // The others lose no more than that, and share the rest alike.
+  for (uint32_t tenant = 2; tenant <= 4; ++tenant) EXPECT_NEAR(RateOf(tenant, 1), 0.19, 0.02);
+  Grant(1, {});
+  Run(3 * kTwoSeconds);
+  EXPECT_LT(RateOf(1, 1), 0.3);
+}
+
+TEST_F(LinkSharesTest, AFloorIsKeptForOneWhoseMessagesWait) {
+  Add(1, 1, 1, 1);
+  for (uint32_t tenant = 2; tenant <= 4; ++tenant) Add(tenant, 1, 1, 3);
+  Grant(1, {.owner = 7, .floor = 0.4 * kCapacity});
+  double left = 0.2;
+  double mean = 0;
+  for (int i = 0; i < 500; ++i) {
+    wanted_[flows_[0].rail] = 0.9 * left * kCapacity;
+    Run(1);
+    left = 1 - RateOf(2, 1) - RateOf(3, 1) - RateOf(4, 1);
+    if (i >= 100) mean += RateOf(1, 1) / 400;
+  }
+  EXPECT_GT(mean, 0.37);
+}
+
+TEST_F(LinkSharesTest, WhatOfAFloorIsNotUsedIsTheOthers) {
+  Add(1, 1, 1, 1, 0.1 * kCapacity);
+  Add(2, 1, 1, 5);
+  Grant(1, {.owner = 7, .floor = 0.6 * kCapacity});
+  Run(100);
+  EXPECT_NEAR(MeanOf(1, 300), 0.1, 0.01);
+  EXPECT_GT(MeanOf(2, 300), 0.6);
+  // As soon as it wants it, it gets it.
+  wanted_[flows_[0].rail] = 1e12;
+  Run(kTwoSeconds);
+  EXPECT_GE(RateOf(1, 1), 0.57);
+}
+
+TEST_F(LinkSharesTest, JobsOfAnOwnerHaveFloorAndCapTogether) {
+  Add(1, 1, 1, 1);
+  Add(1, 2, 1, 1);
+  Add(2, 1, 1, 10);
+  Grant(1, {.owner = 7, .floor = 0.7 * kCapacity});
+  Run(100);
+  EXPECT_NEAR(RateOf(1, 1) + RateOf(1, 2), 0.7, 0.07);
+  EXPECT_NEAR(RateOf(2, 1), 0.3, 0.07);
+  Grant(1, {.owner = 7, .cap = 0.2 * kCapacity});
+  Run(kTwoSeconds);
+  EXPECT_LE(RateOf(1, 1) + RateOf(1, 2), 0.21);
+}
+
+TEST_F(LinkSharesTest, ACapHoldsAlsoForOneWhoIsAlone) {
+  Add(1, 1, 1, 4);
+  Run(20);
+  EXPECT_FALSE(HeldBack(1));
+  Grant(1, {.owner = 7, .cap = 0.3 * kCapacity});
+  Run(kTwoSeconds);
+  EXPECT_LE(RateOf(1, 1), 0.31);
+  EXPECT_LE(MeanOf(1, 200), 0.305);
+  EXPECT_GE(MeanOf(1, 200), 0.28);
+  Grant(1, {});
+  Run(kTwoSeconds);
+  EXPECT_NEAR(RateOf(1, 1), 1, 0.01);
+}
+
+TEST_F(LinkSharesTest, WhatACapLeavesIsTheOthers) {
+  Add(1, 1, 4, 4);
+  Add(2, 1, 1, 1);
+  Grant(1, {.owner = 7, .cap = 0.3 * kCapacity}, 4);
+  Run(2 * kTwoSeconds);
+  EXPECT_LE(RateOf(1, 1), 0.31);
+  EXPECT_GT(RateOf(2, 1), 0.65);
+}
+
+TEST_F(LinkSharesTest, APriorityCountsAThousandTimesAlsoInATenant) {
+  Add(1, 1, 1, 1);
+  Add(2, 1, 1, 5);
+  Run(50);
+  Grant(1, {.owner = 7, .priority = 1}, 1000);
+  Run(kTwoSeconds);
+  EXPECT_GT(RateOf(1, 1), 0.9);
+  // Two jobs of one tenant, of which one is given a priority.
+  Remove(2);
+  Add(1, 2, 1, 5);
+  Run(kTwoSeconds);
+  EXPECT_GT(RateOf(1, 1), 0.9);
+  Grant(1, {.owner = 7});
+  Run(100);
+  EXPECT_NEAR(RateOf(1, 1), 0.5, 0.05);
+}
+
+// The link loses so much that the floors do not fit any more.
+TEST_F(LinkSharesTest, FloorsThatAreMissedAreTold) {
+  Add(1, 1, 1, 1);
+  Add(2, 1, 1, 3);
+  Add(3, 1, 1, 3);
+  Grant(1, {.owner = 7, .floor = 0.4 * kCapacity});
+  Grant(2, {.owner = 8, .floor = 0.4 * kCapacity});
+  Run(100);
+  EXPECT_EQ(shares_.floors().at({1, 1}).state, LinkShares::FloorState::kKept);
+  EXPECT_EQ(shares_.floors().at({2, 1}).state, LinkShares::FloorState::kKept);
+  EXPECT_FALSE(shares_.floors().contains({3, 1}));
+  carries_ = 0.4 * kCapacity;
+  Run(kTwoSeconds);
+  int missed = 0;
+  for (int i = 0; i < 100; ++i) {
+    Run(1);
+    const auto& report = shares_.floors().at({1, 1});
+    missed += report.state == LinkShares::FloorState::kMissed ? 1 : 0;
+    EXPECT_LT(report.had, 0.25 * kCapacity);
+  }
+  EXPECT_GT(missed, 90);
+  EXPECT_NEAR(RateOf(1, 1), 0.2, 0.03);
+  EXPECT_NEAR(RateOf(2, 1), 0.2, 0.03);
+  carries_ = kCapacity;
+  Run(kTwoSeconds);
+  EXPECT_EQ(shares_.floors().at({1, 1}).state, LinkShares::FloorState::kKept);
+}
+
+// Nobody has found out that the link carries less. But the job has data waiting.
+TEST_F(LinkSharesTest, FloorsThatAreMissedForReasonsUnknownAreTold) {
+  Add(1, 1, 1, 1);
+  Add(2, 1, 1, 3);
+  flows_[0].busy = 1;
+  Grant(1, {.owner = 7, .floor = 0.6 * kCapacity});
+  Run(50);
+  EXPECT_EQ(shares_.floors().at({1, 1}).state, LinkShares::FloorState::kKept);
+  known_ = false;
+  carries_ = 0.5 * kCapacity;
+  Run(10);
+  int missed = 0;
+  for (int i = 0; i < 100; ++i) {
+    Run(1);
+    const LinkShares::FloorState state = shares_.floors().at({1, 1}).state;
+    EXPECT_NE(state, LinkShares::FloorState::kKept);
+    missed += state == LinkShares::FloorState::kMissed ? 1 : 0;
+  }
+  EXPECT_GT(missed, 30);
+}
+
+// Whether a job that sends little beside others wants its floor is found out by giving it room.
+TEST_F(LinkSharesTest, WhoDoesNotWantItsFloorDoesNotMissIt) {
+  Add(1, 1, 1, 1, 0.1 * kCapacity);
+  Add(2, 1, 1, 5);
+  Grant(1, {.owner = 7, .floor = 0.6 * kCapacity});
+  Run(50);
+  int missed = 0;
+  for (int i = 0; i < 300; ++i) {
+    Run(1);
+    missed = shares_.floors().at({1, 1}).state == LinkShares::FloorState::kMissed ? missed + 1 : 0;
+    EXPECT_LT(missed, 10);  // not for a second
+  }
 }
 
 }  // namespace

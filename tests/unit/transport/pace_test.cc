@@ -63,19 +63,19 @@ TEST_F(PaceTest, WhoIsForgottenIsNotCalled) {
 
 TEST_F(PaceTest, AllWhoWaitAreCalledWhenALimitIsLifted) {
   Writer other;
-  TenantPaces paces(poller_.get());
+  RailPaces paces(poller_.get());
   EXPECT_TRUE(paces.empty());
-  paces.Set({{7, Pace::kLeastRate}, {8, 1e9}});
-  EXPECT_EQ(paces.Of(6), nullptr);
-  Pace* const slow = paces.Of(7);
+  paces.Set({{7, 1, Pace::kLeastRate}, {7, 2, 1e9}});
+  EXPECT_EQ(paces.Of(7, 3), nullptr);
+  Pace* const slow = paces.Of(7, 1);
   slow->Charge(size_t{1} << 40);  // years
   EXPECT_FALSE(slow->Admit(&writer_));
   EXPECT_FALSE(slow->Admit(&other));
-  paces.Set({{7, 2 * Pace::kLeastRate}});
-  EXPECT_EQ(paces.Of(7), slow);  // it still owes
+  paces.Set({{7, 1, 2 * Pace::kLeastRate}});
+  EXPECT_EQ(paces.Of(7, 1), slow);  // it still owes
   EXPECT_FALSE(slow->Admit(&other));
   paces.Set({});
-  EXPECT_EQ(paces.Of(7), nullptr);
+  EXPECT_EQ(paces.Of(7, 1), nullptr);
   poller_->RunLater();
   EXPECT_EQ(writer_.called, 1);
   EXPECT_EQ(other.called, 1);

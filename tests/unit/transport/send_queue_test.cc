@@ -207,12 +207,12 @@ TEST_F(SendQueueTest, WhoIsHeldBackLetsTheOthersPass) {
   Result<std::unique_ptr<Poller>> poller = Poller::Create();
   ASSERT_TRUE(poller.ok());
   Writer writer;
-  TenantPaces paces(poller->get());
+  RailPaces paces(poller->get());
   queue_.Push(Make(1, 8, 64 << 10));
   queue_.Push(Make(2, 1, 64 << 10));
-  paces.Set({{1, Pace::kLeastRate}});
+  paces.Set({{1, 0, Pace::kLeastRate}});
   queue_.SetPaces(paces, &writer);
-  paces.Of(1)->Charge(size_t{1} << 40);
+  paces.Of(1, 0)->Charge(size_t{1} << 40);
   for (int i = 0; i < 20; ++i) Turn(64 << 10);
   EXPECT_EQ(sent_[1], 0u);
   // Alone it waits all the same.
@@ -224,17 +224,116 @@ TEST_F(SendQueueTest, WhoIsHeldBackLetsTheOthersPass) {
   EXPECT_GT(sent_[1], 0u);
 }
 
+TEST_F(SendQueueTest, PrioritiesOfOneTenantShareAsTenantsDo) {
+  Request* low = Make(1, 1, 1 << 30, 1);
+  Request* other_low = Make(1, 1, 1 << 30, 2);
+  Request* high = Make(1, 1000, 1 << 30, 3);
+  Request* strangers = Make(2, 1, 1 << 30, 4);
+  low->share.job = 1;
+  other_low->share.job = 2;
+  high->share.job = 3;
+  high->share.priority = 1;
+  for (Request* send : {low, other_low, high, strangers}) queue_.PushBulk(send);
+  std::map<const Request*, int> turns;
+  for (int i = 0; i < 100'200; ++i) {
+    const SendQueue::Turn turn = queue_.Next();
+    queue_.Charge(*turn.send, 64 << 10);
+    ++turns[turn.send];
+    queue_.ReturnBulk(turn.send);
+  }
+  EXPECT_NEAR(turns[high], 100'000, 5);
+  EXPECT_NEAR(turns[strangers], 100, 5);
+  EXPECT_NEAR(turns[low], 50, 5);
+  EXPECT_NEAR(turns[other_low], 50, 5);
+}
+
+// After much was sent by a weight of 1 the flows of the largest weight still take turns.
+TEST_F(SendQueueTest, LargeWeightsShareAfterALongTime) {
+  queue_.PushBulk(Make(1, 1, 1 << 30));
+  for (int i = 0; i < 100'000; ++i) Turn(1 << 30);
+  queue_.PushBulk(Make(2, static_cast<float>(kMostWeight), 1 << 30));
+  queue_.PushBulk(Make(3, static_cast<float>(kMostWeight), 1 << 30));
+  for (int i = 0; i < 100; ++i) Turn(16 << 10);
+  sent_.clear();
+  for (int i = 0; i < 1000; ++i) Turn(16 << 10);
+  EXPECT_NEAR(static_cast<double>(sent_[2]), static_cast<double>(sent_[3]), 32 << 10);
+}
+
+/// A queue on a device that keeps floors and caps.
+class OwnerRatesQueueTest : public SendQueueTest {
+ protected:
+  void SetUp() override {
+    Result<std::unique_ptr<Poller>> poller = Poller::Create();
+    ASSERT_TRUE(poller.ok());
+    poller_ = std::move(*poller);
+    rates_ = std::make_unique<OwnerRates>(poller_.get());
+    queue_.SetRates(rates_.get(), &writer_);
+  }
+
+  std::unique_ptr<Poller> poller_;
+  std::unique_ptr<OwnerRates> rates_;
+  Writer writer_;
+};
+
+TEST_F(OwnerRatesQueueTest, WhoHasReachedItsCapLetsTheOthersPass) {
+  Request* capped = Make(1, 1000, 64 << 10, 1);
+  Request* same_owner = Make(1, 1000, 64 << 10, 2);
+  Request* other = Make(1, 1, 64 << 10, 3);
+  capped->share = {1, 1000, 1, 7, 1, 0, Pace::kLeastRate};
+  same_owner->share = {1, 1000, 2, 7, 1, 0, Pace::kLeastRate};
+  other->share = {1, 1, 3, 8, 0, 0, 0};
+  for (Request* send : {capped, same_owner, other}) queue_.Push(send);
+  ASSERT_NE(rates_->Of(1, 7), nullptr);
+  EXPECT_EQ(rates_->Of(1, 8), nullptr);
+  rates_->Of(1, 7)->Charge(size_t{1} << 40);  // months
+  for (int i = 0; i < 20; ++i) {
+    const SendQueue::Turn turn = queue_.Next();
+    ASSERT_EQ(turn.send, other);
+    queue_.Charge(*turn.send, 64 << 10);
+    queue_.Push(turn.send);
+  }
+  other->Unlink();
+  EXPECT_EQ(queue_.Next().send, nullptr);
+  // A message without a cap lifts it.
+  Request* lifted = Make(1, 1000, 64 << 10, 1);
+  lifted->share = {1, 1000, 1, 7, 1, 0, 0};
+  queue_.Push(lifted);
+  EXPECT_NE(queue_.Next().send, nullptr);
+}
+
+TEST_F(OwnerRatesQueueTest, WhoIsBehindItsFloorGoesFirstButNotAlways) {
+  constexpr float kAlwaysBehind = 1e18F;
+  Request* light = Make(1, 0.001F, 1 << 30, 1);
+  light->share.owner = 7;
+  light->share.floor = kAlwaysBehind;
+  queue_.PushBulk(light);
+  queue_.PushBulk(Make(2, 1, 1 << 30, 2));
+  for (int i = 0; i < 1600; ++i) Turn(64 << 10);
+  EXPECT_NEAR(static_cast<double>(sent_[1]), 1500 * (64 << 10), 64 << 10);
+  EXPECT_NEAR(static_cast<double>(sent_[2]), 100 * (64 << 10), 64 << 10);
+}
+
+TEST_F(OwnerRatesQueueTest, WhoHasItsFloorTakesTurns) {
+  Request* one = Make(1, 1, 1 << 30, 1);
+  one->share.owner = 7;
+  one->share.floor = 1e-6F;
+  queue_.PushBulk(one);
+  queue_.PushBulk(Make(2, 1, 1 << 30, 2));
+  for (int i = 0; i < 100; ++i) Turn(64 << 10);
+  EXPECT_NEAR(static_cast<double>(sent_[1]), static_cast<double>(sent_[2]), 128 << 10);
+}
+
 TEST(TenantMixTest, SharedWhileSeveralSend) {
   TenantMix mix;
   EXPECT_FALSE(mix.shared());
-  mix.Charge(1, 3 * TenantMix::kBytes);
+  mix.Charge({.tenant = 1}, 3 * TenantMix::kBytes);
   EXPECT_FALSE(mix.shared());
-  mix.Charge(2, 1000);
+  mix.Charge({.tenant = 2}, 1000);
   EXPECT_TRUE(mix.shared());
-  mix.Charge(2, TenantMix::kBytes - 2000);
+  mix.Charge({.tenant = 2}, TenantMix::kBytes - 2000);
   EXPECT_TRUE(mix.shared());
-  mix.Charge(1, 1000);
-  mix.Charge(1, TenantMix::kBytes);
+  mix.Charge({.tenant = 1}, 1000);
+  mix.Charge({.tenant = 1}, TenantMix::kBytes);
   EXPECT_FALSE(mix.shared());
 }
 

@@ -14,6 +14,7 @@
 #include "daemon/config/config.h"
 #include "daemon/host/host_limits.h"
 #include "daemon/host/host_tuning.h"
+#include "daemon/jobs/job_table.h"
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/fed_executions.h"
@@ -106,6 +107,8 @@ class CommunicatorFixture : public ::testing::Test {
     posted_.resize(members_.size());
     for (const int rank : here) AddRank(rank);
     communicator_ = std::make_unique<Communicator>(Services(), 1, "test", tenant_.get(), members_);
+    job_.tenant = tenant_.get();
+    communicator_->set_job(&job_);
     Result<CommunicatorHoldings> holdings = PayForCommunicator(*tenant_->account, members_.size());
     EXPECT_TRUE(holdings.ok());
     communicator_->Keep(std::move(*holdings));
@@ -225,6 +228,7 @@ class CommunicatorFixture : public ::testing::Test {
   std::vector<uint32_t> regions_;
   std::vector<Member*> members_;
   std::vector<uint64_t> posted_;
+  Job job_{.id = JobIdentity{.bytes = {1}}};
   std::unique_ptr<Communicator> communicator_;
   Background background_;
 };

@@ -37,6 +37,8 @@ class ControllerTest : public ::testing::Test {
                                .bytes_per_second = mbits * kMbit,
                                .busy = 1,
                                .jobs = {{user, user, weight, mbits * kMbit}}});
+      const auto terms = terms_.find(user);
+      if (terms != terms_.end()) traffic.terms.push_back(terms->second);
     }
     links_->Take(traffic, now_);
     controller_->Take(static_cast<transport::PeerId>(host) + 1, traffic, now_);
@@ -60,6 +62,7 @@ class ControllerTest : public ::testing::Test {
   std::unique_ptr<LinkState> links_;
   std::unique_ptr<Controller> controller_;
   std::map<transport::PeerId, SharesMessage> last_;
+  std::map<uint32_t, TrafficTerms> terms_;  // by user
   double now_ = 1000;
 };
 
@@ -75,6 +78,59 @@ TEST_F(ControllerTest, WhoHasMoreThanItsShareIsHeldBack) {
   ASSERT_EQ(jobs.size(), 2u);
   EXPECT_EQ(jobs[0].held_back, 1u);
   EXPECT_EQ(jobs[1].held_back, 0u);
+}
+
+TEST_F(ControllerTest, AFloorIsPromisedAndHoldsOthersBack) {
+  terms_[1001] = {1001, 1001, 7, 0, 300 * kMbit, 0};
+  for (int i = 0; i < 10; ++i) Pass(180, 310);
+  ASSERT_EQ(last_[1].floors.size(), 1u);
+  EXPECT_EQ(last_[1].floors[0].communicator, 1001u);
+  EXPECT_FALSE(last_[1].floors[0].refused);
+  EXPECT_FALSE(last_[1].floors[0].missed);
+  EXPECT_TRUE(last_[2].floors.empty());
+  ASSERT_EQ(last_[2].limits.size(), 1u);
+  EXPECT_LT(last_[2].limits[0].bytes_per_second, 205 * kMbit);
+  EXPECT_GT(last_[2].limits[0].bytes_per_second, 160 * kMbit);
+  const std::vector<ControlledJob> jobs = controller_->Jobs();
+  EXPECT_EQ(jobs[0].terms.floor, 300 * kMbit);
+  EXPECT_FALSE(jobs[0].floor_refused);
+}
+
+TEST_F(ControllerTest, FloorsThatExceedWhatCanBePromisedAreRefusedInOrder) {
+  terms_[1001] = {1001, 1001, 7, 0, 300 * kMbit, 0};
+  for (int i = 0; i < 10; ++i) Pass(100, 100);
+  terms_[1002] = {1002, 1002, 7, 0, 200 * kMbit, 0};
+  for (int i = 0; i < 10; ++i) Pass(100, 100);
+  ASSERT_EQ(last_[2].floors.size(), 1u);
+  EXPECT_TRUE(last_[2].floors[0].refused);
+  EXPECT_NEAR(last_[2].floors[0].promised, 300 * kMbit, 1);
+  EXPECT_NEAR(last_[2].floors[0].promisable, 400 * kMbit, 1);
+  EXPECT_FALSE(last_[1].floors[0].refused);
+  // As soon as there is room, it is promised.
+  terms_.erase(1001);
+  for (int i = 0; i < 20; ++i) Pass(100, 100);
+  EXPECT_TRUE(last_[1].floors.empty());
+  EXPECT_FALSE(last_[2].floors[0].refused);
+}
+
+TEST_F(ControllerTest, AFloorThatIsMissedIsTold) {
+  terms_[1001] = {1001, 1001, 7, 0, 300 * kMbit, 0};
+  // Somebody does not keep to its limit.
+  for (int i = 0; i < 60; ++i) Pass(180 + i, 310 - i);
+  ASSERT_EQ(last_[1].floors.size(), 1u);
+  EXPECT_TRUE(last_[1].floors[0].missed);
+  EXPECT_LT(last_[1].floors[0].had, 285 * kMbit);
+  for (int i = 0; i < 40; ++i) Pass(305, 150);
+  EXPECT_FALSE(last_[1].floors[0].missed);
+}
+
+TEST_F(ControllerTest, JobsOfOneOwnerHaveOneLimit) {
+  terms_[1002] = {1002, 1002, 8, 0, 0, 50 * kMbit};
+  for (int i = 0; i < 10; ++i) Pass(100, 200);
+  ASSERT_EQ(last_[2].limits.size(), 1u);
+  EXPECT_EQ(last_[2].limits[0].owner, 8u);
+  EXPECT_NEAR(last_[2].limits[0].bytes_per_second, 50 * kMbit, 2 * kMbit);
+  EXPECT_TRUE(last_[1].limits.empty());
 }
 
 TEST_F(ControllerTest, PlansAreToldWhatLinksHaveLeftOneAfterTheOther) {

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "src/topology/estimates/link_shares.h"
+
+namespace harmonaize::daemon {
+
+/// Those jobs of a tenant that have a floor together (LinkTerms::owner).
+using FloorOwner = std::pair<uint32_t, uint64_t>;
+
+/// The floors that the controller has promised, first come first served: on each edge floors
+/// promise no more together than a part of what the edge carries. A floor that does not fit on one
+/// of its edges holds nowhere, and is tried again.
+///
+/// A floor is kept for an owner that pauses, for a while. Thread: engine. Time is passed in.
+class FloorBook {
+ public:
+  /// Returns what the fabric states that an edge carries, in bytes a second.
+  using Capacity = std::function<double(int edge)>;
+  explicit FloorBook(Capacity capacity) : capacity_(std::move(capacity)) {}
+
+  /// Takes in that an owner was granted a floor, in bytes per second, and sends over these edges
+  /// now. A floor that has changed is promised anew, and so is one that takes further edges.
+  void Take(const FloorOwner& owner, double floor, const std::set<int>& edges, double now_seconds);
+  /// Notes that an owner sends. Returns false if the book does not know its floor.
+  bool Note(const FloorOwner& owner, double floor, double now_seconds);
+  /// Forgets the floor of an owner that has none any more.
+  void Drop(const FloorOwner& owner);
+  /// Forgets owners that have sent nothing for long, and tries again to promise what was refused.
+  /// To be called often.
+  void Settle(double now_seconds);
+
+  struct Answer {
+    bool holds = false;
+    double promised = 0;    ///< If not: what is promised to others on the edge with least room.
+    double promisable = 0;  ///< If not: what may be promised on that edge.
+  };
+  Answer AnswerFor(const FloorOwner& owner) const;
+  size_t size() const { return entries_.size(); }
+
+  /// Part of what an edge carries that floors may promise together: the rest is for the others, and
+  /// for what a link loses.
+  static constexpr double kPromisable = 0.8;
+  /// Most floors of one tenant that are kept in the book; others are refused.
+  static constexpr int kMostOfTenant = 256;
+  /// Time, in seconds, for which the floor of an owner that sends nothing is kept for it.
+  static constexpr double kKeptSeconds = 60;
+
+ private:
+  struct Entry {
+    double floor = 0;
+    std::set<int> edges{};
+    double seen_seconds = 0;
+    uint64_t place = 0;  // in the order of coming
+    Answer answer{};
+  };
+  void Release(Entry* entry);
+  void Promise(Entry* entry);
+  double& PromisedOn(int edge);
+
+  const Capacity capacity_;
+  std::map<FloorOwner, Entry> entries_;
+  std::map<uint32_t, int> of_tenant_;
+  std::vector<double> promised_;  // by edge
+  uint64_t next_place_ = 0;
+  double next_try_seconds_ = 0;
+};
+
+/// Finds out which jobs miss their floors for so long that they are to be told. Thread: engine.
+class FloorWatch {
+ public:
+  struct Missed {
+    double seconds = 0;   ///< For which it has missed the floor, less those for which it has not.
+    bool missed = false;  ///< For long enough; false again after it has been kept for as long.
+    double had = 0;       ///< In bytes per second.
+  };
+  /// Takes in how floors fare in an interval.
+  void Take(const std::map<JobId, LinkShares::FloorReport>& floors, double now_seconds);
+  /// Returns nullptr for a job that has missed no floor lately.
+  const Missed* Of(const JobId& job) const;
+
+  /// Seconds for which a floor has to be missed before anyone is told, and to be kept again before
+  /// it counts as kept.
+  static constexpr double kMissedSeconds = 2;
+
+ private:
+  std::map<JobId, Missed> missed_;
+  double taken_seconds_ = -1;
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,84 @@
+#include "src/transport/queue/owner_rates.h"
+
+#include <algorithm>
+
+#include "src/base/clock.h"
+
+namespace harmonaize::transport {
+namespace {
+
+/// Most bytes that an owner may have had beyond its floor, so that it gets the floor as soon as
+/// others take the rest: a frame.
+constexpr double kMostAhead = 64 << 10;
+
+std::unique_ptr<WriterWaits> MakeWaits(Poller* poller) {
+  Result<std::unique_ptr<WriterWaits>> waits = WriterWaits::Create(poller);
+  return waits.ok() ? std::move(*waits) : nullptr;
+}
+
+}  // namespace
+
+void OwnerRate::Set(double floor, double cap, uint64_t now_ns) {
+  has_floor_ = floor > 0;
+  has_cap_ = cap > 0;
+  if (has_floor_) floor_.SetRate(floor, now_ns);
+  if (has_cap_) cap_.SetRate(std::max(cap, Pace::kLeastRate), now_ns);
+}
+
+double OwnerRate::WaitNs(uint64_t now_ns) {
+  if (!has_cap_ || cap_.At(now_ns) > 0) return 0;
+  return cap_.WaitNs();
+}
+
+double OwnerRate::SecondsBehind(uint64_t now_ns) {
+  return has_floor_ ? floor_.At(now_ns) / floor_.bytes_per_second() : 0;
+}
+
+void OwnerRate::Charge(size_t bytes) {
+  if (has_cap_) cap_.Charge(bytes);
+  if (!has_floor_) return;
+  floor_.Charge(bytes);
+  floor_.Forgive(kMostAhead);
+}
+
+OwnerRates::OwnerRates(Poller* poller) : waits_(MakeWaits(poller)) {}
+
+void OwnerRates::Note(const TenantShare& share, uint64_t now_ns) {
+  if (share.floor <= 0 && share.cap <= 0 && rates_.empty()) return;
+  const Owner owner{share.tenant, share.owner};
+  auto found = rates_.find(owner);
+  if (found == rates_.end()) {
+    if (share.floor <= 0 && share.cap <= 0) return;
+    ForgetOld(now_ns);
+    found = rates_.emplace(owner, Entry{OwnerRate(now_ns)}).first;
+  }
+  found->second.rate.Set(share.floor, share.cap, now_ns);
+  found->second.noted_ns = now_ns;
+}
+
+OwnerRate* OwnerRates::Of(uint32_t tenant, uint64_t owner) {
+  if (rates_.empty()) return nullptr;
+  const auto found = rates_.find({tenant, owner});
+  return found == rates_.end() ? nullptr : &found->second.rate;
+}
+
+bool OwnerRates::Admit(OwnerRate* rate, Poller::Handler* writer) {
+  const double wait_ns = rate->WaitNs(MonotonicNanoseconds());
+  if (wait_ns <= 0 || waits_ == nullptr) return true;
+  waits_->Add(writer, wait_ns);
+  return false;
+}
+
+void OwnerRates::Forget(Poller::Handler* writer) {
+  if (waits_ != nullptr) waits_->Forget(writer);
+}
+
+// Looks once in a while, so that many owners that come cost little each.
+void OwnerRates::ForgetOld(uint64_t now_ns) {
+  if (now_ns - looked_ns_ < kForgottenNs) return;
+  looked_ns_ = now_ns;
+  std::erase_if(rates_,
+                [now_ns](const auto& one) { return now_ns - one.second.noted_ns > kForgottenNs; });
+}
+
+}  // namespace harmonaize::transport

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "src/transport/message.h"
+#include "src/transport/queue/pace.h"
+#include "src/transport/queue/token_bucket.h"
+
+namespace harmonaize::transport {
+
+/// What the jobs of one owner send over one device, against their cap and their floor
+/// (TenantShare).
+class OwnerRate {
+ public:
+  explicit OwnerRate(uint64_t now_ns) : cap_(0, now_ns), floor_(0, now_ns) {}
+
+  void Set(double floor, double cap, uint64_t now_ns);
+  /// Returns the nanoseconds until the cap lets something go; 0: it may go now.
+  double WaitNs(uint64_t now_ns);
+  /// Returns the bytes by which the owner is behind its floor, by the floor's rate: the seconds
+  /// that it lacks. 0 or less: it has had its floor, or there is none.
+  double SecondsBehind(uint64_t now_ns);
+  void Charge(size_t bytes);
+  bool has_floor() const { return has_floor_; }
+
+ private:
+  TokenBucket cap_;
+  TokenBucket floor_;
+  bool has_cap_ = false;
+  bool has_floor_ = false;
+};
+
+/// The floors and caps of the owners whose messages go over one device of this host, whatever
+/// connections they take. Thread: one, the poller's.
+class OwnerRates {
+ public:
+  /// `poller` must outlive this object. If no timer can be made, caps are not kept.
+  explicit OwnerRates(Poller* poller);
+
+  /// Notes the terms with which a message comes, at this time.
+  void Note(const TenantShare& share, uint64_t now_ns);
+  /// Returns nullptr for an owner without floor and cap. The pointer holds until the next Note.
+  OwnerRate* Of(uint32_t tenant, uint64_t owner);
+  /// Returns whether the owner's cap lets something go. If not, OnLater of `writer` is called once
+  /// it does, unless the writer is forgotten before.
+  bool Admit(OwnerRate* rate, Poller::Handler* writer);
+  void Forget(Poller::Handler* writer);
+  bool empty() const { return rates_.empty(); }
+
+  /// Time, in nanoseconds, after which an owner that has sent nothing is forgotten: what it owes to
+  /// the least cap is less.
+  static constexpr uint64_t kForgottenNs = 10'000'000'000;
+
+ private:
+  struct Entry {
+    OwnerRate rate;
+    uint64_t noted_ns = 0;
+  };
+  using Owner = std::pair<uint32_t, uint64_t>;  // with the tenant
+  void ForgetOld(uint64_t now_ns);
+
+  const std::unique_ptr<WriterWaits> waits_;  // nullptr: no timer could be made
+  std::map<Owner, Entry> rates_;
+  uint64_t looked_ns_ = 0;  // when old ones were last forgotten
+};
+
+}  // namespace harmonaize::transport

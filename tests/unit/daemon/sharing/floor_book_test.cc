@@ -1,0 +1,134 @@
+// Floors that are promised, refused, kept and missed.
+
+#include "daemon/sharing/floor_book.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace harmonaize::daemon {
+namespace {
+
+class FloorBookTest : public ::testing::Test {
+ protected:
+  bool Holds(uint32_t tenant, uint64_t owner = 1) const {
+    return book_.AnswerFor({tenant, owner}).holds;
+  }
+
+  FloorBook book_{[](int edge) { return edge == 9 ? 50.0 : 100.0; }};
+};
+
+TEST_F(FloorBookTest, WhoComesFirstIsServedFirst) {
+  book_.Take({1, 1}, 40, {0}, 1);
+  book_.Take({2, 1}, 41, {0}, 1);
+  book_.Take({3, 1}, 40, {0}, 1);
+  EXPECT_TRUE(Holds(1));
+  EXPECT_FALSE(Holds(2));
+  EXPECT_TRUE(Holds(3));
+  const FloorBook::Answer refused = book_.AnswerFor({2, 1});
+  EXPECT_DOUBLE_EQ(refused.promised, 40);
+  EXPECT_DOUBLE_EQ(refused.promisable, 80);
+  book_.Settle(2);
+  EXPECT_DOUBLE_EQ(book_.AnswerFor({2, 1}).promised, 80);
+}
+
+TEST_F(FloorBookTest, AFloorMustFitOnAllEdges) {
+  book_.Take({1, 1}, 60, {1}, 1);
+  book_.Take({2, 1}, 30, {0, 1, 2}, 1);
+  EXPECT_FALSE(Holds(2));
+  book_.Take({3, 1}, 80, {0, 2}, 1);
+  EXPECT_TRUE(Holds(3)) << "what is refused promises nothing elsewhere";
+  book_.Take({4, 1}, 41, {9}, 1);
+  EXPECT_FALSE(Holds(4)) << "this edge carries less";
+  book_.Take({5, 1}, 40, {9}, 1);
+  EXPECT_TRUE(Holds(5));
+}
+
+TEST_F(FloorBookTest, FurtherEdgesAreAskedForAsWell) {
+  book_.Take({1, 1}, 60, {1}, 1);
+  book_.Take({2, 1}, 30, {0}, 1);
+  EXPECT_TRUE(Holds(2));
+  book_.Take({2, 1}, 30, {1}, 1);
+  EXPECT_FALSE(Holds(2));
+  book_.Take({3, 1}, 80, {0}, 1);
+  EXPECT_TRUE(Holds(3));
+}
+
+TEST_F(FloorBookTest, WhatIsFreeAgainIsForTheFirstWhoWasRefused) {
+  book_.Take({1, 1}, 80, {0}, 1);
+  book_.Take({3, 1}, 50, {0}, 1);
+  book_.Take({2, 1}, 50, {0}, 1);
+  book_.Drop({1, 1});
+  book_.Settle(2);
+  EXPECT_TRUE(Holds(3));
+  EXPECT_FALSE(Holds(2));
+}
+
+TEST_F(FloorBookTest, AChangedFloorIsPromisedAnew) {
+  book_.Take({1, 1}, 40, {0}, 1);
+  EXPECT_TRUE(book_.Note({1, 1}, 40, 2));
+  EXPECT_FALSE(book_.Note({1, 1}, 20, 2));
+  book_.Take({1, 1}, 20, {0}, 2);
+  book_.Take({2, 1}, 60, {0}, 2);
+  EXPECT_TRUE(Holds(1));
+  EXPECT_TRUE(Holds(2));
+}
+
+TEST_F(FloorBookTest, WhoIsSilentForLongIsForgotten) {
+  book_.Take({1, 1}, 80, {0}, 1);
+  book_.Take({2, 1}, 80, {0}, 1);
+  double now_seconds = 1;
+  for (; now_seconds < 1 + FloorBook::kKeptSeconds; now_seconds += 1) {
+    book_.Note({2, 1}, 80, now_seconds);
+    book_.Settle(now_seconds);
+    EXPECT_TRUE(Holds(1));
+  }
+  for (int i = 0; i < 3; ++i) {
+    now_seconds += 1;
+    book_.Note({2, 1}, 80, now_seconds);
+    book_.Settle(now_seconds);
+  }
+  EXPECT_FALSE(Holds(1));
+  EXPECT_TRUE(Holds(2));
+  EXPECT_EQ(book_.size(), 1u);
+}
+
+TEST_F(FloorBookTest, ATenantFillsOnlyItsOwnPart) {
+  for (uint64_t owner = 1; owner <= 10'000; ++owner) book_.Take({1, owner}, 0.001, {0}, 1);
+  EXPECT_EQ(book_.size(), static_cast<size_t>(FloorBook::kMostOfTenant));
+  EXPECT_FALSE(Holds(1, 10'000));
+  book_.Take({2, 1}, 40, {0}, 1);
+  EXPECT_TRUE(Holds(2));
+  for (uint64_t owner = 1; owner <= 10'000; ++owner) book_.Drop({1, owner});
+  EXPECT_EQ(book_.size(), 1u);
+  book_.Take({1, 10'000}, 40, {0}, 1);
+  EXPECT_TRUE(Holds(1, 10'000));
+}
+
+TEST(FloorWatch, TellsOfWhatLasts) {
+  using State = LinkShares::FloorState;
+  FloorWatch watch;
+  double now_seconds = 10;
+  const auto pass = [&](State state, int intervals) {
+    for (int i = 0; i < intervals; ++i) {
+      now_seconds += 0.1;
+      watch.Take({{JobId{1, 1}, {state, 5}}}, now_seconds);
+    }
+    const FloorWatch::Missed* const one = watch.Of({1, 1});
+    return one != nullptr && one->missed;
+  };
+  EXPECT_FALSE(pass(State::kMissed, 15));
+  EXPECT_FALSE(pass(State::kUnknown, 100));
+  EXPECT_FALSE(pass(State::kKept, 30));
+  EXPECT_EQ(watch.Of({1, 1}), nullptr);
+  EXPECT_TRUE(pass(State::kMissed, 25));
+  EXPECT_DOUBLE_EQ(watch.Of({1, 1})->had, 5);
+  EXPECT_TRUE(pass(State::kKept, 10));
+  EXPECT_TRUE(pass(State::kMissed, 100));
+  EXPECT_FALSE(pass(State::kKept, 25));
+  watch.Take({}, now_seconds + 1);
+  EXPECT_EQ(watch.Of({1, 1}), nullptr);
+}
+
+}  // namespace
+}  // namespace harmonaize::daemon

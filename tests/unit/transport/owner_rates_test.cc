@@ -1,0 +1,94 @@
+// Floors and caps of owners on one device, at times that are made up.
+
+#include "src/transport/queue/owner_rates.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace harmonaize::transport {
+namespace {
+
+constexpr uint64_t kOneSecondNs = 1'000'000'000;
+constexpr size_t kRatesFrame = 16 << 10;
+
+class OwnerRatesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Result<std::unique_ptr<Poller>> poller = Poller::Create();
+    ASSERT_TRUE(poller.ok());
+    poller_ = std::move(*poller);
+    rates_ = std::make_unique<OwnerRates>(poller_.get());
+  }
+
+  std::unique_ptr<Poller> poller_;
+  std::unique_ptr<OwnerRates> rates_;
+};
+
+TEST_F(OwnerRatesTest, ACapHoldsForAllJobsOfAnOwner) {
+  double sent = 0;
+  uint64_t now_ns = kOneSecondNs;
+  // Two jobs whose messages come by turns, as fast as they may.
+  for (; now_ns < 11 * kOneSecondNs; now_ns += 100'000) {
+    for (uint64_t job = 1; job <= 2; ++job) {
+      rates_->Note({.tenant = 1, .job = job, .owner = 7, .cap = 10e6}, now_ns);
+      OwnerRate* const rate = rates_->Of(1, 7);
+      if (rate->WaitNs(now_ns) > 0) continue;
+      rate->Charge(kRatesFrame);
+      sent += kRatesFrame;
+    }
+  }
+  EXPECT_LE(sent, 1.005 * 100e6);
+  EXPECT_GE(sent, 0.99 * 100e6);
+}
+
+TEST_F(OwnerRatesTest, AFloorIsWhatIsLackingToItsRate) {
+  uint64_t now_ns = kOneSecondNs;
+  double promised = 0;
+  double others = 0;
+  // The device sends 100 MB/s; whoever is not behind its floor lets the others go first.
+  for (; now_ns < 11 * kOneSecondNs; now_ns += kRatesFrame * 10) {
+    rates_->Note({.tenant = 1, .job = 1, .owner = 7, .floor = 40e6}, now_ns);
+    OwnerRate* const rate = rates_->Of(1, 7);
+    if (rate->SecondsBehind(now_ns) > 0) {
+      rate->Charge(kRatesFrame);
+      promised += kRatesFrame;
+    } else {
+      others += kRatesFrame;
+    }
+  }
+  EXPECT_NEAR(promised, 400e6, 4e6);
+  EXPECT_NEAR(others, 600e6, 4e6);
+}
+
+// What an owner had beyond its floor while nobody else wanted it is not held against it.
+TEST_F(OwnerRatesTest, AFloorHoldsAtOnceAfterMoreThanThat) {
+  uint64_t now_ns = kOneSecondNs;
+  rates_->Note({.tenant = 1, .job = 1, .owner = 7, .floor = 40e6}, now_ns);
+  OwnerRate* const rate = rates_->Of(1, 7);
+  for (int i = 0; i < 100'000; ++i) rate->Charge(kRatesFrame);
+  now_ns += 2'000'000;
+  EXPECT_GT(rate->SecondsBehind(now_ns), 0);
+}
+
+TEST_F(OwnerRatesTest, OwnersWithoutTermsTakeNoRoom) {
+  for (uint64_t owner = 1; owner <= 1000; ++owner) {
+    rates_->Note({.tenant = 1, .job = 1, .owner = owner}, kOneSecondNs);
+  }
+  EXPECT_TRUE(rates_->empty());
+}
+
+TEST_F(OwnerRatesTest, OwnersThatAreSilentAreForgotten) {
+  uint64_t now_ns = 100 * kOneSecondNs;
+  for (uint64_t owner = 1; owner <= 1000; ++owner) {
+    rates_->Note({.tenant = 1, .job = 1, .owner = owner, .cap = 1e6}, now_ns);
+  }
+  EXPECT_NE(rates_->Of(1, 1), nullptr);
+  now_ns += 2 * OwnerRates::kForgottenNs;
+  rates_->Note({.tenant = 2, .job = 1, .owner = 1, .cap = 1e6}, now_ns);
+  EXPECT_EQ(rates_->Of(1, 1), nullptr);
+  EXPECT_NE(rates_->Of(2, 1), nullptr);
+}
+
+}  // namespace
+}  // namespace harmonaize::transport
