@@ -18,6 +18,9 @@ constexpr double kUseSeconds = 5;
 /// Shortest time between two reviews, in nanoseconds: a gain has to be seen at two times, not twice
 /// at once.
 constexpr uint64_t kReviewEveryNs = 80'000'000;
+/// Shortest time between two tries to bring plans in line with the job's terms, in nanoseconds: a
+/// change may be called off because a host is not ready for it.
+constexpr uint64_t kTryTermsEveryNs = 50'000'000;
 
 }  // namespace
 
@@ -129,16 +132,30 @@ void PlanControl::NoteCongestion(const std::vector<HomePlanner::Reviewed>& revie
 void PlanControl::OnTermsChanged() {
   follows_terms_ = true;
   settled_.clear();
-  if (!asking_ && !switching_->under_way()) ProposeByTerms();
+  unsettled_ = true;
+  ProposeByTerms();
+}
+
+void PlanControl::NotePlan() {
+  unsettled_ = follows_terms_;
+}
+
+void PlanControl::FollowTerms() {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  if (now_ns < next_try_ns_) return;
+  next_try_ns_ = now_ns + kTryTermsEveryNs;
+  ProposeByTerms();
 }
 
 // A plan that was chosen before the change may be in the making now, so plans are looked at until
 // each has been found to be the one for the terms of now.
 void PlanControl::ProposeByTerms() {
+  if (asking_ || switching_->under_way()) return;
   std::vector<PlanKey> keys;
   for (const PlanRecord& record : records_()) {
     if (!settled_.contains(record.plan.key)) keys.push_back(record.plan.key);
   }
+  unsettled_ = !keys.empty();
   if (keys.empty()) return;
   asking_ = true;
   home_planner_->AskForOthers(std::move(keys), 0, [this](std::vector<CollectivePlan> plans) {
@@ -150,9 +167,9 @@ void PlanControl::ProposeByTerms() {
 void PlanControl::ProposeThoseThatDiffer(const std::vector<CollectivePlan>& plans) {
   std::vector<CollectivePlan> others;
   for (const PlanRecord& record : records_()) {
-    const auto found = std::find_if(
-        plans.begin(), plans.end(),
-        [&record](const CollectivePlan& plan) { return plan.key == record.plan.key; });
+    const auto found =
+        std::find_if(plans.begin(), plans.end(),
+                     [&record](const CollectivePlan& plan) { return plan.key == record.plan.key; });
     if (found == plans.end()) continue;
     if (!found->status.ok() || CarriesOutAlike(*found, record.plan)) {
       settled_.insert(found->key);
@@ -166,7 +183,6 @@ void PlanControl::ProposeThoseThatDiffer(const std::vector<CollectivePlan>& plan
 }
 
 void PlanControl::Tick(uint64_t now_ns) {
-  if (follows_terms_ && !asking_ && !switching_->under_way()) ProposeByTerms();
   if (config_.switch_every_ms == 0 || now_ns < next_switch_ns_) return;
   next_switch_ns_ = now_ns + static_cast<uint64_t>(config_.switch_every_ms) * 1'000'000;
   if (!asking_ && !switching_->under_way()) ProposeOthers();

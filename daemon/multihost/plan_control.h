@@ -38,7 +38,13 @@ class PlanControl {
   /// Has plans in use give way to those that are chosen by the job's terms of now, whatever time
   /// they are predicted to take: at once, or when the change is over that is under way.
   void OnTermsChanged();
-  /// Goes on with that. Changes plans as often as the configuration asks for
+  /// Notes that a plan has been made, which may have been chosen before the terms changed.
+  void NotePlan();
+  /// Returns whether FollowTerms is to be called now and then, while operations are carried out.
+  bool follows_terms() const { return unsettled_; }
+  /// Goes on with OnTermsChanged.
+  void FollowTerms();
+  /// Changes plans as often as the configuration asks for
   /// (PlansConfig::switch_every_ms).
   void Tick(uint64_t now_ns);
   /// How much of its speed the communicator loses now.
@@ -78,7 +84,9 @@ class PlanControl {
   std::map<PlanKey, Use> uses_;
 
   bool follows_terms_ = false;  ///< The job's terms have changed since the communicator formed.
-  std::set<PlanKey> settled_;   ///< Keys whose plan is the one for the terms of now.
+  bool unsettled_ = false;      ///< Some plan may not be the one for the terms of now.
+  uint64_t next_try_ns_ = 0;
+  std::set<PlanKey> settled_;  ///< Keys whose plan is the one for the terms of now.
   uint64_t next_switch_ns_ = 0;
   size_t turn_ = 0;
   bool asking_ = false;

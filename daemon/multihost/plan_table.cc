@@ -183,6 +183,7 @@ void PlanTable::MakeFirst(const PlanKey& key) {
     if (made.status().code() == Code::kRemoteError) return communicator_->Break(made.status());
     if (!made.ok()) return FailPlan(key, made.status());
     plans_.at(key).versions.front().plan = std::move(*made);
+    if (control_ != nullptr) control_->NotePlan();
     communicator_->OnPlanReady();
   };
   Make(plans_.at(key).versions.front().record.plan, done);
@@ -339,6 +340,7 @@ void PlanTable::DealAnew(HostPlan* plan) {
 }
 
 void PlanTable::CountOperation(const OperationDescriptor& descriptor, double seconds) {
+  if (control_ != nullptr && control_->follows_terms()) control_->FollowTerms();
   const auto found = plans_.find(KeyFor(descriptor));
   if (found == plans_.end()) return;
   PlanEntry& entry = found->second;

@@ -51,7 +51,8 @@ std::set<std::string> PlansAt(DaemonProcess& daemon, const std::string& collecti
       const std::string id = std::to_string(communicator.at("id").get<uint64_t>());
       const Result<std::string> told = FetchCommunicatorExplanation(daemon.socket_path(), id);
       EXPECT_TRUE(told.ok()) << told.status().message();
-      for (const json& plan : json::parse(*told).at("plans")) {
+      const json explained = json::parse(*told);
+      for (const json& plan : explained.at("plans")) {
         if (plan.at("collective") == collective) values.insert(plan.at(field).get<std::string>());
       }
     }
@@ -147,7 +148,7 @@ TEST(RequirementsOfHosts, StatementsThatMeetEndAlikeAtAllHosts) {
 
 // While a job sums up, a rank says which algorithm is to be used, and the plans change.
 TEST(RequirementsOfHosts, AlgorithmsChangeInMidRun) {
-  TestCluster cluster(3, "", "", "", true);
+  TestCluster cluster(3);
   RunOnHosts(&cluster, {0, 1, 2}, [&](int rank, ncclComm_t all) {
     for (const std::string algorithm : {"star", "ring", "circulant"}) {
       if (rank == 1) {
@@ -162,8 +163,7 @@ TEST(RequirementsOfHosts, AlgorithmsChangeInMidRun) {
         EXPECT_NCCL(ncclAllReduce(&follows, &follows, 1, ncclFloat, ncclMax, all, nullptr));
         return follows == 1;
       };
-      EXPECT_TRUE(Soon(sums_up)) << algorithm << cluster.daemon(0).Log() << cluster.daemon(1).Log();
-      if (::testing::Test::HasFailure()) exit(1);
+      EXPECT_TRUE(Soon(sums_up)) << algorithm;
     }
     // Where none of them carries a collective out, it is planned all the same.
     std::vector<float> data(6, 1);
@@ -178,7 +178,7 @@ TEST(RequirementsOfHosts, AnOverrideConcernsItsOwnSizesAlone) {
   RunOnHosts(&cluster, {0, 1}, [&](int rank, ncclComm_t all) {
     const char* const text =
         "[[collectives.override]]\ncollective = 'AllReduce'\nsizes = ['1 MiB', '1 GiB']\n"
-        "algorithms.allow = 'star'\n[collectives]\nalgorithms.forbid = 'star'\n";
+        "algorithms.allow = 'star'\n[collectives]\nalgorithms.allow = 'recursive-doubling'\n";
     if (rank == 0) {
       EXPECT_NCCL(hzSetRequirements(all, text));
     }
