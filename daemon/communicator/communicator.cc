@@ -433,10 +433,32 @@ Status Communicator::Judge(const MatchedOperation& operation, const Status& end)
 void Communicator::Settle(MatchedOperation* operation, Status outcome) {
   if (state_ != State::kReady) outcome = failure_;
   if (outcome.ok()) Count(*operation);
+  if (outcome.ok()) WatchDeadline(*operation);
   if (other_hosts_ != nullptr) other_hosts_->NoteEnd(*operation, outcome);
   LeaveLanes(operation);
   for (PostedOperation* part : operation->parts) services_.finished->Finish(part, outcome);
   pool_.GiveBack(operation);
+}
+
+// An operation's time begins when the last rank here is ready.
+void Communicator::WatchDeadline(const MatchedOperation& operation) {
+  const OperationTerms& granted = TermsOf(operation.parts.front()->descriptor);
+  if (granted.deadline_seconds <= 0) return;
+  uint64_t ready_ns = 0;
+  for (const PostedOperation* part : operation.parts) {
+    ready_ns = std::max(ready_ns, part->ready_ns);
+  }
+  const double seconds = AgeInSeconds(ready_ns, MonotonicNanoseconds());
+  const std::optional<DeadlineWatch::Change> change =
+      deadlines_.Count(seconds, granted.deadline_seconds, granted.percentile);
+  const bool tells = other_hosts_ == nullptr || other_hosts_->is_home();
+  if (!change.has_value() || !tells) return;
+  observers().Tell(&CommunicatorObserver::OnRequirementChanged, *this,
+                   RequirementChange{.requirement = "deadline_us",
+                                     .met = change->met,
+                                     .granted = granted.deadline_seconds,
+                                     .measured = change->measured_seconds,
+                                     .unit = "seconds"});
 }
 
 // Breaks the communicator if pages of a rank's registered memory were taken away or have failed,

@@ -10,6 +10,7 @@
 #include "daemon/communicator/communicator_observer.h"
 #include "daemon/communicator/communicator_services.h"
 #include "daemon/communicator/communicator_wait.h"
+#include "daemon/communicator/deadline_watch.h"
 #include "daemon/communicator/doomed.h"
 #include "daemon/communicator/gap_estimate.h"
 #include "daemon/communicator/inline_segment.h"
@@ -164,6 +165,8 @@ class Communicator final : private LocalOwner {
   /// Collectives that were launched here, or ended before.
   uint64_t collectives_begun() const { return window_.start(); }
   uint64_t bytes() const { return bytes_; }
+  /// Knows how the operations that the daemon carries out keep the deadline that was granted.
+  const DeadlineWatch& deadlines() const { return deadlines_; }
   /// The observers are told what becomes of the communicator.
   const CommunicatorObservers& observers() const { return *services_.observers; }
   /// Tells observers, and the ranks of these parts, that ranks are late.
@@ -238,6 +241,7 @@ class Communicator final : private LocalOwner {
   void PostNextPairs();
   void LeaveLanes(MatchedOperation* operation);
   void NoteGap(const MatchedOperation& operation);
+  void WatchDeadline(const MatchedOperation& operation);
   bool MayLaunch(MatchedOperation* operation);
   void LaunchLater();
   void Launch(MatchedOperation* operation);
@@ -283,6 +287,7 @@ class Communicator final : private LocalOwner {
   bool launch_posted_ = false;  ///< A call of LaunchReady is posted.
   OperationPool pool_;
   OperationTermsTable operation_terms_;
+  DeadlineWatch deadlines_;
   LateReporter late_{this, &window_, &pairs_};
   WaitLister wait_lister_{this, &window_, &pairs_};
   GapEstimate collective_gap_;

@@ -77,6 +77,10 @@ json Describe(const Communicator& communicator, uint64_t now_ns, bool for_operat
       {"ranks", RanksOf(communicator, for_operator)},
       {"waiting", DescribeWaiting(communicator.Waiting(now_ns))}};
   DescribeKind(communicator, &description);
+  if (const DeadlineWatch& deadlines = communicator.deadlines(); deadlines.operations() > 0) {
+    description["deadline"] = {{"operations", deadlines.operations()},
+                               {"missed", deadlines.missed()}};
+  }
   if (!communicator.failure().ok()) description["failure"] = communicator.failure().message();
   if (const HostGroup* const group = communicator.host_group()) {
     description["spans_hosts"] = true;

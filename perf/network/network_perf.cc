@@ -127,7 +127,7 @@ class Benchmark {
     if (slash != std::string::npos) {
       const std::optional<WireFormat> format = FindWireFormat(plan.substr(slash + 1));
       if (!format.has_value()) return InvalidArgument("'{}' names no format", plan);
-      how.wire = {.bf16 = *format == WireFormat::kBf16,
+      how.terms.wire = {.bf16 = *format == WireFormat::kBf16,
                   .fp8 = *format == WireFormat::kFp8,
                   .error_bound = options_.error_bound};
     }

@@ -34,51 +34,57 @@ constexpr std::string_view kAlgorithmNames =
     "rank-order-exchange";
 
 constexpr std::array kKeys = {
-    Kept({"job.name", kText,
-          "The job's name: the tenant's communicators that carry it are one job, on all hosts.", 1,
-          kMostJobName}),
+    RequirementKey{
+        "job.name", kText,
+        "The job's name: the tenant's communicators that carry it are one job, on all hosts.", 1,
+        kMostJobName},
     Kept({"job.signature", kText,
           "What the job is, without its code, for what is known of such jobs.", 1, 512}),
-    Kept({"job.kind", kChoice, "What the job does.", 0, 0, "training inference batch"}),
+    RequirementKey{"job.kind", kChoice, "What the job does.", 0, 0, "training inference batch"},
     Kept({"job.goal", kChoice, "What the tenant wants most.", 0, 0, "fastest cheapest deadline"}),
     Kept({"job.deadline", kTime, "When the job has to be done."}),
     Kept({"job.restartable", kYesNo,
           "Whether the job may be ended and begun again from its last checkpoint."}),
-    Kept({"collectives.objective", kChoice,
-          "What plans are chosen for: a short time of each operation, many bytes in all, both, or "
-          "little work of processors.",
-          0, 0, "latency throughput balanced energy"}),
-    Kept({"collectives.percentile", kNumber,
-          "Which share of operations, in percent, is to keep deadline_us.", 50, 99.99}),
-    Kept({"collectives.priority", kCount,
-          "Which of the tenant's and others' traffic goes first on links that are full: a higher "
-          "number.",
-          0, 3}),
-    Kept({"collectives.bandwidth_floor", kRate,
-          "The rate that the job gets on links that it shares, whenever it has so much to send.",
-          kLeastRate, kMostRate}),
-    Kept({"collectives.bandwidth_cap", kRate, "The rate that the job does not exceed on any link.",
-          kLeastRate, kMostRate}),
-    Kept({"collectives.deadline_us", kNumber, "How long an operation may take, in microseconds.", 1,
-          6e7}),
-    Kept({"collectives.algorithms.allow", kChoices,
-          "Algorithms that plans may use; the default is all.", 0, 0, kAlgorithmNames}),
-    Kept({"collectives.algorithms.forbid", kChoices, "Algorithms that plans may not use.", 0, 0,
-          kAlgorithmNames}),
-    Kept({"collectives.reproducible", kYesNo,
-          "Whether results are the same, bit for bit, for any plan and number of hosts."}),
-    Kept({"collectives.inline", kYesNo,
-          "Whether ranks may carry out small operations by themselves."}),
-    Kept({"collectives.processors", kCount,
-          "How many of the daemon's processors may work for the job at a time.", 1, 1024}),
-    Kept({"collectives.compression.allow", kChoices,
-          "Formats that sums may have on the way between hosts; the least that meets the deadline "
-          "or the floor is taken.",
-          0, 0, "bf16 fp8"}),
-    Kept({"collectives.compression.error_bound", kNumber,
-          "The largest error that compression may bring into a result, as a part of the block's "
-          "largest magnitude.",
-          1e-6, 1}),
+    RequirementKey{
+        "collectives.objective", kChoice,
+        "What plans are chosen for: a short time of each operation, many bytes in all, both, or "
+        "little work of processors.",
+        0, 0, "latency throughput balanced energy"},
+    RequirementKey{"collectives.percentile", kNumber,
+                   "Which share of operations, in percent, is to keep deadline_us.", 50, 99.99},
+    RequirementKey{
+        "collectives.priority", kCount,
+        "Which of the tenant's and others' traffic goes first on links that are full: a higher "
+        "number.",
+        0, 3},
+    RequirementKey{
+        "collectives.bandwidth_floor", kRate,
+        "The rate that the job gets on links that it shares, whenever it has so much to send.",
+        kLeastRate, kMostRate},
+    RequirementKey{"collectives.bandwidth_cap", kRate,
+                   "The rate that the job does not exceed on any link.", kLeastRate, kMostRate},
+    RequirementKey{"collectives.deadline_us", kNumber,
+                   "How long an operation may take, in microseconds.", 1, 6e7},
+    RequirementKey{"collectives.algorithms.allow", kChoices,
+                   "Algorithms that plans may use; the default is all.", 0, 0, kAlgorithmNames},
+    RequirementKey{"collectives.algorithms.forbid", kChoices, "Algorithms that plans may not use.",
+                   0, 0, kAlgorithmNames},
+    RequirementKey{"collectives.reproducible", kYesNo,
+                   "Whether results are the same, bit for bit, for any plan and number of hosts."},
+    RequirementKey{"collectives.inline", kYesNo,
+                   "Whether ranks may carry out small operations by themselves."},
+    RequirementKey{"collectives.processors", kCount,
+                   "How many of the daemon's processors may work for the job at a time.", 1, 1024},
+    RequirementKey{
+        "collectives.compression.allow", kChoices,
+        "Formats that sums may have on the way between hosts; the least that meets the deadline "
+        "or the floor is taken.",
+        0, 0, "bf16 fp8"},
+    RequirementKey{
+        "collectives.compression.error_bound", kNumber,
+        "The largest error that compression may bring into a result, as a part of the block's "
+        "largest magnitude.",
+        1e-6, 1},
     Kept({"parallelism.dp", kCount, "Ranks of a data-parallel group.", 1, kMostRanks}),
     Kept({"parallelism.tp", kCount, "Ranks of a tensor-parallel group.", 1, kMostRanks}),
     Kept({"parallelism.pp", kCount, "Ranks of a pipeline.", 1, kMostRanks}),
@@ -97,12 +103,12 @@ constexpr std::array kKeys = {
           "Steps between exchanges of ranks that train by themselves meanwhile.", 1, 1e6}),
     Kept({"adapt.learning_rate_factor", kNumberRange,
           "By what the job's learning rate may be multiplied.", 1e-6, 1e6}),
-    Kept({"faults.late_after", kDuration, "After what time a rank is told of as late.", 1e-3,
-          kMostSeconds}),
-    Kept({"faults.give_up_after", kDuration, "After what time an operation that waits ends.", 0.1,
-          kMostSeconds}),
-    Kept({"faults.on_rank_loss", kChoice, "What becomes of the job when a rank is lost.", 0, 0,
-          "abort shrink"}),
+    RequirementKey{"faults.late_after", kDuration, "After what time a rank is told of as late.",
+                   1e-3, kMostSeconds},
+    RequirementKey{"faults.give_up_after", kDuration,
+                   "After what time an operation that waits ends.", 0.1, kMostSeconds},
+    RequirementKey{"faults.on_rank_loss", kChoice, "What becomes of the job when a rank is lost.",
+                   0, 0, "abort shrink"},
     Kept({"checkpoint.interval", kDuration, "Time between checkpoints.", 1, kMostSeconds}),
     Kept({"checkpoint.importance", kChoice, "What a lost checkpoint means.", 0, 0,
           "low normal high"}),
@@ -128,12 +134,13 @@ constexpr std::array kKeys = {
 };
 
 constexpr std::array kOverrideMatch = {
-    Kept({"communicator", kText, "The communicators' name; * stands for any characters.", 1,
-          kMostName}),
-    Kept({"collective", kChoice, "The collective.", 0, 0,
-          "AllReduce Reduce Broadcast AllGather ReduceScatter AlltoAll Gather Scatter "
-          "Send Recv"}),
-    Kept({"sizes", kSizeRange, "The bytes of an operation, the bounds included.", 0, kMostBytes}),
+    RequirementKey{"communicator", kText, "The communicators' name; * stands for any characters.",
+                   1, kMostName},
+    RequirementKey{"collective", kChoice, "The collective.", 0, 0,
+                   "AllReduce Reduce Broadcast AllGather ReduceScatter AlltoAll Gather Scatter "
+                   "Send Recv"},
+    RequirementKey{"sizes", kSizeRange, "The bytes of an operation, the bounds included.", 0,
+                   kMostBytes},
 };
 
 constexpr std::array kLaunch = {

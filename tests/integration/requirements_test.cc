@@ -413,6 +413,43 @@ TEST(Requirements, OnRankLossShrinkTheOtherRanksShrinkWithoutAnAbort) {
   for (const int status : statuses) EXPECT_EQ(status, 0);
 }
 
+TEST(Requirements, ADeadlineThatIsMissedIsToldAndSoIsThatItIsKeptAgain) {
+  const DaemonProcess daemon;
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t pair;
+    if (JoinNamed("pair", 2, rank, &pair) != ncclSuccess) return 2;
+    hzSubscription_t events;
+    EXPECT_NCCL(hzSubscribe(pair, "requirement.*", nullptr, nullptr, nullptr, &events));
+    // The daemon times what it carries out; a microsecond is too little for any of it.
+    EXPECT_NCCL(hzSetRequirements(pair, "collectives = {inline = false, deadline_us = 1}"));
+    const auto until_told = [&](const std::string& type) {
+      hzEvent_t event{};
+      float told = 0;
+      for (int i = 0; i < 1000 && told == 0; ++i) {
+        for (int j = 0; j < 20; ++j) EXPECT_EQ(CountRanks(pair), 2);
+        // The ranks leave the loop together.
+        told = rank == 0 && hzNextEvent(events, 0, &event) == ncclSuccess ? 1 : 0;
+        EXPECT_NCCL(ncclAllReduce(&told, &told, 1, ncclFloat, ncclMax, pair, nullptr));
+      }
+      EXPECT_EQ(told, 1);
+      if (rank != 0 || told == 0) return;
+      const json heard = json::parse(event.json);
+      EXPECT_EQ(heard.at("type"), "io.harmonaize." + type);
+      EXPECT_EQ(heard.at("data").at("requirement"), "deadline_us");
+      EXPECT_EQ(heard.at("data").at("unit"), "seconds");
+    };
+    until_told("requirement.unmet");
+    EXPECT_NCCL(hzSetRequirements(pair, "collectives.deadline_us = 60000000"));
+    until_told("requirement.met");
+    const std::string job = Granted(pair).at("job");
+    const Answer told = Ask(daemon.socket_path(), {.target = "/v1/jobs/" + job});
+    EXPECT_GE(told.second.at("communicators").at(0).at("deadline").at("missed"), 1) << told.second;
+    EXPECT_EQ(CountRanks(pair), 2);
+    return 0;
+  });
+  for (const int status : statuses) EXPECT_EQ(status, 0);
+}
+
 TEST(Requirements, InlineFalseSendsAllOperationsToTheDaemon) {
   const DaemonProcess daemon;
   const auto inline_operations = [&] {
