@@ -16,7 +16,7 @@ namespace {
 constexpr double kMostPolicyRate = 1e14;
 constexpr int64_t kMostPolicyProcessors = 1024;
 constexpr double kMostPolicySeconds = 86400;
-constexpr double kMostChangesPerMinute = 60'000;
+constexpr int64_t kMostChangesPerMinute = 60'000;
 /// Most [[policy.tenant]]: one for each of a large site's users.
 constexpr size_t kMostPolicyTenants = 10'000;
 
@@ -32,8 +32,8 @@ void ReadTenantPolicy(TomlReader& reader, const std::string& prefix, TenantPolic
   reader.Boolean(prefix + "compression", &policy->compression);
   reader.Measured(prefix + "least_late_after", Measure::kDuration, 1e-3, kMostPolicySeconds,
                   &policy->least_late_after_seconds);
-  reader.Number(prefix + "changes_per_minute", 0, kMostChangesPerMinute,
-                &policy->changes_per_minute);
+  reader.Integer(prefix + "changes_per_minute", 0, kMostChangesPerMinute,
+                 &policy->changes_per_minute);
   const Requirements stated = ReadRequirementsAt(reader, prefix + "defaults.");
   policy->defaults = Merged(policy->defaults, stated);
 }
@@ -44,7 +44,7 @@ std::string TenantPolicyText(const TenantPolicy& policy) {
 most_bandwidth_floor = "{}"     # the largest bandwidth_floor; 0: none is granted
 most_bandwidth_cap = "{}"       # the bandwidth_cap of jobs that ask for none, or for more; 0: none
 most_processors = {}             # workers that work for one job at a time; 0: all
-spinning = {}                # whether jobs with objective = "latency" may keep processors looking
+spinning = {}                # whether the engine keeps looking for jobs with objective = "latency"
 compression = {}              # whether jobs may have sums compressed between hosts
 least_late_after = "{}"     # the shortest faults.late_after
 changes_per_minute = {}         # of a job's requirements; each may plan anew at all of its hosts

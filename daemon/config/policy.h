@@ -24,14 +24,14 @@ struct TenantPolicy {
   /// The cap of each job that asks for none, or for a higher one, in bytes per second; 0: none.
   double most_bandwidth_cap = 0;
   int64_t most_processors = 0;  ///< Most workers that work for one job at a time; 0: all.
-  /// Whether ranks and engine may keep looking for a job whose objective is latency, where they
-  /// would sleep otherwise: that takes processors from others.
+  /// Whether the engine keeps looking for work, where it would sleep otherwise, while there are
+  /// jobs whose objective is latency: that takes a processor from others.
   bool spinning = false;
   bool compression = true;  ///< Whether sums may be compressed between hosts.
   /// Shortest late_after, in seconds: each report goes to all hosts of a job.
   double least_late_after_seconds = 0.1;
   /// Changes of a job's requirements in a minute: each may plan anew at all of its hosts.
-  double changes_per_minute = 12;
+  int64_t changes_per_minute = 12;
   /// What a job counts as having said where it says nothing.
   Requirements defaults = {};
 };

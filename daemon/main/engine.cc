@@ -60,6 +60,10 @@ constexpr double kSilentPart = 0.6;
 /// The most of that silence, in seconds: people want to know within five.
 constexpr double kMostSilentSeconds = 3;
 
+/// Time, in microseconds, for which the engine looks for more work behind each piece of work while
+/// jobs were granted that: jobs that want a short latency post the next operation within it.
+constexpr int64_t kLookMicroseconds = 2000;
+
 /// Executed operations that are ended between looks at the clock.
 constexpr int kFinishedPerClock = 32;
 
@@ -336,10 +340,11 @@ IdleWait::Circumstances Engine::WhatIsAwaited() const {
   IdleWait::For awaited =
       executor_->executing() ? IdleWait::For::kWorkers : IdleWait::For::kTenants;
   if (!network_operations_.empty()) awaited = IdleWait::For::kNetwork;
+  const bool keeps_looking = requirements_.has_value() && requirements_->keeps_looking();
   return {.awaited = awaited,
           .wake_up_ns = static_cast<uint64_t>(tuning_.calibration().costs.wake_up_ns),
           .sleepers = sessions_.AnyAcrossHosts() ? kSleepersAcrossHosts : kSleepersOnOneHost,
-          .look_us = config_.engine_spin_us,
+          .look_us = keeps_looking ? kLookMicroseconds : config_.engine_spin_us,
           .crowded = crowded_};
 }
 

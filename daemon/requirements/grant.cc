@@ -154,6 +154,17 @@ class TableGrant {
   std::vector<Shortfall>& shortfalls_;
 };
 
+bool SaysLatency(const RequirementTable& table, std::string_view key) {
+  const auto found = table.find(key);
+  return found != table.end() && std::get<std::string>(found->second) == "latency";
+}
+
+bool WantsLatency(const Requirements& granted) {
+  return SaysLatency(granted.values, "collectives.objective") ||
+         std::any_of(granted.overrides.begin(), granted.overrides.end(),
+                     [](const RequirementTable& one) { return SaysLatency(one, "objective"); });
+}
+
 }  // namespace
 
 Grant GrantOf(const Requirements& asked, const TenantPolicy& policy, const HostMeans& host) {
@@ -166,6 +177,7 @@ Grant GrantOf(const Requirements& asked, const TenantPolicy& policy, const HostM
                fmt::format("{}[{}].", kOverrideList, i), "", &grant.shortfalls)
         .GrantCollectives(policy, host);
   }
+  grant.keeps_looking = policy.spinning && WantsLatency(grant.granted);
   return grant;
 }
 

@@ -23,6 +23,8 @@ struct Shortfall {
 struct Grant {
   Requirements granted;
   std::vector<Shortfall> shortfalls;  ///< In the order of the keys, and of the overrides.
+  /// Whether the daemon's engine keeps looking for the job's operations.
+  bool keeps_looking = false;
 };
 
 /// What this host can do, as far as grants depend on it.

@@ -105,7 +105,8 @@ Status RequirementsBook::CheckHere(const Job& job) const {
 
 Status RequirementsBook::CheckPace(const Job& job) {
   const TenantIdentity& tenant = job.tenant->identity;
-  const double in_a_minute = policy_.For(tenant.across_hosts).changes_per_minute;
+  const auto in_a_minute =
+      static_cast<double>(policy_.For(tenant.across_hosts).changes_per_minute);
   if (in_a_minute <= 0)
     return InvalidUsage("the provider's policy allows no changes of requirements");
   const auto now = std::chrono::steady_clock::now();
@@ -120,19 +121,25 @@ Status RequirementsBook::CheckPace(const Job& job) {
                   in_a_minute, std::chrono::duration<double>(*wait).count()));
 }
 
+// Has the tenant pay for so many bytes, where it pays for less.
+Status RequirementsBook::Pay(const Job& job, int64_t bytes, Holding* memory) {
+  const int64_t more = bytes - memory->amount();
+  if (more <= 0) return Status::Ok();
+  if (memory->amount() > 0) return memory->Add(more);
+  HZ_ASSIGN_OR_RETURN(*memory, job.tenant->account->Take(Resource::kMemory, bytes));
+  return Status::Ok();
+}
+
 // Replaces what is known of the job, if its tenant's memory suffices.
 Status RequirementsBook::Take(Job& job, Statements statements) {
   const auto bytes =
       kMemoryOfTextByte * static_cast<int64_t>(RequirementsText(statements.All()).size());
   const bool is_new = !entries_.contains(&job);
   Entry& entry = entries_[&job];
-  if (bytes > entry.memory.amount()) {
-    Result<Holding> paid = job.tenant->account->Take(Resource::kMemory, bytes);
-    if (!paid.ok()) {
-      if (is_new) entries_.erase(&job);
-      return paid.status();
-    }
-    entry.memory = std::move(*paid);
+  const Status paid = Pay(job, bytes, &entry.memory);
+  if (!paid.ok()) {
+    if (is_new) entries_.erase(&job);
+    return paid;
   }
   entry.statements = std::move(statements);
   Renew(job, entry);
@@ -145,6 +152,8 @@ Status RequirementsBook::Take(Job& job, Statements statements) {
 // Grants anew, and has what is new take effect.
 void RequirementsBook::Renew(Job& job, Entry& entry) {
   entry.grant = WouldGrant(job.tenant->identity, entry.statements.All());
+  keeps_looking_ = std::any_of(entries_.begin(), entries_.end(),
+                               [](const auto& one) { return one.second.grant.keeps_looking; });
   if (entry.grant.granted == job.terms->granted()) return;
   ++entry.changes;
   job.terms = std::make_shared<const JobTerms>(entry.grant.granted);
@@ -221,6 +230,8 @@ void RequirementsBook::OnEnded(const Communicator& communicator) {
   if (services_.by_job->Has(job)) return;
   owed_.erase(job);
   if (entries_.erase(job) > 0) job->terms = std::make_shared<const JobTerms>();
+  keeps_looking_ = std::any_of(entries_.begin(), entries_.end(),
+                               [](const auto& one) { return one.second.grant.keeps_looking; });
 }
 
 // ---------------------------------------------------------------------------------------------

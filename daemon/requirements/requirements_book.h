@@ -79,6 +79,9 @@ class RequirementsBook final : public CommunicatorObserver {
   /// `usual` if none wants to sooner.
   double ShortestLateAfter(double usual) const;
 
+  /// Returns whether the engine is to keep looking for work for some job's sake.
+  bool keeps_looking() const { return keeps_looking_; }
+
   /// Takes in a message of another daemon, if it is a statement.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
 
@@ -95,6 +98,7 @@ class RequirementsBook final : public CommunicatorObserver {
 
   Status CheckHere(const Job& job) const;
   Status CheckPace(const Job& job);
+  static Status Pay(const Job& job, int64_t bytes, Holding* memory);
   Status Take(Job& job, Statements statements);
   void Renew(Job& job, Entry& entry);
   void TellCommunicators(const Job& job);
@@ -113,6 +117,7 @@ class RequirementsBook final : public CommunicatorObserver {
   PolicyConfig policy_;
   RateTable changes_;  ///< By tenant and job, and by tenant; in minutes' worth of changes.
   std::map<Job*, Entry, std::less<>> entries_;
+  bool keeps_looking_ = false;  ///< Some Grant::keeps_looking.
   std::deque<uint64_t> to_tell_;  ///< Communicator::id of those whose job has other terms.
   std::set<Job*> owed_;           ///< Jobs whose statements another daemon did not take.
   LoopTimer retry_;

@@ -58,6 +58,12 @@ void CollectUnknown(const toml::table& table, const std::string& prefix,
                     const std::set<std::string, std::less<>>& known, Unknown* unknown) {
   for (const auto& [key, node] : table) {
     const std::string full = prefix + std::string(key.str());
+    // A quoted name may spell the way to another key, which it is not.
+    const bool spells_a_way = key.str().find_first_of(".[") != std::string_view::npos;
+    if (spells_a_way) {
+      unknown->emplace_back(key.source().begin, full);
+      continue;
+    }
     if (known.contains(full)) {
       CollectUnknownInList(node, full, known, unknown);
       continue;

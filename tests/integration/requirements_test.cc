@@ -394,11 +394,17 @@ TEST(Requirements, AfterGiveUpAfterAnOperationThatWaitsEnds) {
 
 TEST(Requirements, OnRankLossShrinkTheOtherRanksShrinkWithoutAnAbort) {
   const DaemonProcess daemon;
+  struct Board {
+    std::atomic<int> ready;
+  };
+  SharedByProcesses<Board> board;
   const std::vector<int> statuses = RunAsProcesses(3, [&](int rank) {
     ncclComm_t all;
     if (JoinNamed("three", 3, rank, &all) != ncclSuccess) return 2;
     EXPECT_NCCL(hzSetRequirements(all, "faults.on_rank_loss = 'shrink'"));
     EXPECT_EQ(CountRanks(all), 3);
+    ++board->ready;
+    EXPECT_TRUE(Comes([&] { return board->ready == 3; }));
     if (rank == 1) _exit(0);
     EXPECT_EQ(AllReduce(all, 1000), ncclRemoteError);
     EXPECT_MENTIONS(all, "rank 1");

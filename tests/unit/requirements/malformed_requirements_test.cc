@@ -133,6 +133,11 @@ TEST(MalformedRequirements, ValuesThatCannotBeSaidTogether) {
       "'collectives.override[0].bandwidth_cap'");
 }
 
+TEST(MalformedRequirements, QuotedNamesThatSpellTheWayToAKey) {
+  ExpectMistake("\"collectives.objective\" = \"latency\"\n", 1, "unknown key");
+  ExpectMistake("[collectives]\n\"algorithms.allow\" = \"ring\"\n", 2, "unknown key");
+}
+
 TEST(MalformedRequirements, SharesOfLinksForSomeOperations) {
   for (const char* const beside : {"collective = \"AllReduce\"", "sizes = [\"0 B\", \"1 MiB\"]"}) {
     for (const char* const key :

@@ -42,6 +42,7 @@ TEST(GrantOf, ByDefaultGivesNothingThatOthersWouldLack) {
             "collectives.priority=0;collectives.bandwidth_floor=;collectives.processors=4;"
             "collectives.objective=\"latency\";faults.late_after=\"100 ms\";"
             "collectives.override[0].priority=0;collectives.override[0].bandwidth_floor=;");
+  EXPECT_FALSE(grant.keeps_looking);
   EXPECT_FALSE(grant.granted.values.contains("collectives.bandwidth_floor"));
   EXPECT_TRUE(grant.granted.values.contains("collectives.compression.allow"));
   for (const Shortfall& one : grant.shortfalls) EXPECT_FALSE(one.why.empty()) << one.key;
@@ -56,6 +57,8 @@ TEST(GrantOf, WhatThePolicyAllowsIsGrantedAsAsked) {
   const Grant grant = GrantOf(asked, generous, HostMeans{.workers = 8});
   EXPECT_EQ(KeysOf(grant), "");
   EXPECT_EQ(grant.granted, asked);
+  EXPECT_TRUE(grant.keeps_looking);
+  EXPECT_FALSE(GrantOf(Asked("collectives.priority = 1"), generous, {}).keeps_looking);
 }
 
 TEST(GrantOf, AFloorThatTheHostCannotKeepIsRefusedWithItsReason) {
