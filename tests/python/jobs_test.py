@@ -123,6 +123,13 @@ def test_every_field_of_the_document_has_its_place(daemon: Daemon, job: Job) -> 
         "Promise": harmonaize.Promise,
         "Caller": harmonaize.Caller,
         "EventType": harmonaize.EventType,
+        "Requirements": harmonaize.Requirements,
+        "Grant": harmonaize.Grant,
+        "Granted": harmonaize.Granted,
+        "Shortfall": harmonaize.Shortfall,
+        "Progress": harmonaize.Progress,
+        "TenantPolicy": harmonaize.TenantPolicy,
+        "Policy": harmonaize.Policy,
     }
     for name, one in classes.items():
         fields = typing.get_type_hints(one)

@@ -55,6 +55,36 @@ def test_another_users_job_is_not_there(daemon: Daemon, job: Job) -> None:
     assert statuses == [404] * 6
 
 
+def test_another_users_requirements_are_not_seen_or_changed(daemon: Daemon, job: Job) -> None:
+    daemon.client().set_requirements(job.id, "faults.late_after = '7 s'")
+    before = daemon.client().granted(job.id)
+
+    def look() -> list[typing.Any]:
+        client = harmonaize.connect(daemon.socket)
+        said = []
+        for name in (job.id, job.name, "none"):
+            for ask in (
+                client.requirements,
+                client.granted,
+                client.progress,
+                client.forget_requirements,
+                lambda name: client.set_requirements(name, "job.kind = 'batch'"),
+                lambda name: client.report_progress(name, 1),
+            ):
+                try:
+                    said.append(str(ask(name)))
+                except harmonaize.ProblemError as problem:
+                    said.append(f"{problem.status} {problem.detail}")
+        return [said, client.policy().tenants, client.check_requirements("job.kind = 'batch'").values]
+
+    said, tenants, values = as_other_user(look)
+    assert set(said) == {"404 there is no such job here; GET /v1/jobs lists yours"}
+    assert len(said) == 18
+    assert (tenants, values) == ([], {"job.kind": "batch"})
+    assert daemon.client().granted(job.id) == before
+    daemon.client().forget_requirements(job.id)
+
+
 def test_another_users_events_are_not_heard_or_answered(daemon: Daemon, job: Job) -> None:
     maintenance = daemon.announce(3600)
     (event,) = (one for one in daemon.client().kept_events("maintenance.scheduled") if _is_about(one, maintenance))

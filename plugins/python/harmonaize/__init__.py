@@ -34,6 +34,9 @@ from harmonaize.jobs import (
     Timed,
 )
 from harmonaize.notices import Answer, Promise, Promises
+from harmonaize.policy import Policy, TenantPolicy
+from harmonaize.progress import Progress
+from harmonaize.requirements import Grant, Granted, Requirements, Shortfall
 from harmonaize.verdicts import Root, Verdict, VerdictOperation
 
 __version__ = "0.1.0"
@@ -57,17 +60,24 @@ __all__ = [
     "FlightOperation",
     "FlightRank",
     "Forming",
+    "Grant",
+    "Granted",
     "HarmonaizeError",
     "Job",
     "JobSummary",
     "Missed",
     "NoDaemonError",
     "Operation",
+    "Policy",
     "ProblemError",
+    "Progress",
     "Promise",
     "Promises",
     "Rank",
+    "Requirements",
     "Root",
+    "Shortfall",
+    "TenantPolicy",
     "Timed",
     "UntrustedDaemonError",
     "Usage",

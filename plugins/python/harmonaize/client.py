@@ -22,7 +22,11 @@ from harmonaize.job_list import JOBS, job_list
 from harmonaize.jobs import Communicator, CommunicatorRanks, Job, JobSummary, Operation
 from harmonaize.kept_events import kept_events
 from harmonaize.notices import Answer, Promises
+from harmonaize.policy import Policy
+from harmonaize.progress import Progress
 from harmonaize.request import Query, Request, path_of
+from harmonaize.requirements import Grant, Granted, Requirements
+from harmonaize.toml_text import TomlDocument, toml_text
 from harmonaize.verdicts import Verdict
 
 DEFAULT_TIMEOUT = 10.0
@@ -82,6 +86,75 @@ class Client:
     def flight(self, job: str) -> Flight:
         """Returns what each rank of a job on this host has posted, and what of that has not ended."""
         return Flight.from_fields(self._fields("v1", "jobs", job, "flight"))
+
+    # Requirements
+
+    def requirements(self, job: str) -> Requirements:
+        """Returns what was said of a job. ProblemError 404: there is no such job."""
+        return Requirements.from_fields(self._fields("v1", "jobs", job, "requirements"))
+
+    def set_requirements(self, job: str, requirements: TomlDocument) -> Granted:
+        """Says what a job wants, and returns what it is granted. What is named replaces what was said before, key by
+        key, at all hosts of the job; a key that is granted less is no error, but a shortfall.
+
+        `requirements` is a document in TOML (docs/requirements.md), or what it says as a mapping. ProblemError 400: it
+        has a mistake, whose line and column the text has, and nothing changes; 404: there is no such job; 409: the job
+        has ended, or its tenant's memory does not suffice; 413: it has more than 64 KiB; 429: the job's requirements
+        change too often. ValueError: TOML has no form for a value of the mapping.
+        """
+        request = Request("PUT", path_of("v1", "jobs", job, "requirements"), toml=toml_text(requirements))
+        return Granted.from_fields(self._answer_to(request))
+
+    def forget_requirements(self, job: str) -> Granted:
+        """Takes back all that was said of a job, and returns what it is granted then. ProblemError 404, 409, 429: as of
+        `set_requirements`.
+        """
+        return Granted.from_fields(self._answer_to(Request("DELETE", path_of("v1", "jobs", job, "requirements"))))
+
+    def granted(self, job: str) -> Granted:
+        """Returns what a job is granted, and why not more. ProblemError 404: there is no such job."""
+        return Granted.from_fields(self._fields("v1", "jobs", job, "granted"))
+
+    def check_requirements(self, requirements: TomlDocument) -> Grant:
+        """Returns what would be granted to a job of the caller's. It changes nothing. Errors: as of
+        `set_requirements`.
+        """
+        request = Request("POST", path_of("v1", "requirements", "check"), toml=toml_text(requirements))
+        return Grant.from_fields(self._answer_to(request))
+
+    def report_progress(
+        self,
+        job: str,
+        step: int,
+        samples: float | None = None,
+        loss: float | None = None,
+        accuracy: float | None = None,
+    ) -> Progress:
+        """Tells how far a job has come, and returns what is known of that. One rank's word is enough.
+
+        `step` rises; a lower one says that the job went back to a checkpoint. `samples` were processed in all;
+        `accuracy` is from 0 to 1. ProblemError 400: a number is out of range; 404: there is no such job; 409: the job
+        has ended. ValueError: a number is not finite.
+        """
+        known = {"step": step, "samples": samples, "loss": loss, "accuracy": accuracy}
+        body = {name: value for name, value in known.items() if value is not None}
+        return Progress.from_fields(self._answer_to(Request("POST", path_of("v1", "jobs", job, "progress"), body=body)))
+
+    def progress(self, job: str) -> Progress:
+        """Returns how far a job says that it has come. ProblemError 404: there is no such job."""
+        return Progress.from_fields(self._fields("v1", "jobs", job, "progress"))
+
+    def policy(self) -> Policy:
+        """Returns what the provider grants: to tenants what it grants them, to operators all."""
+        return Policy.from_fields(self._fields("v1", "policy"))
+
+    def set_policy(self, policy: TomlDocument) -> Policy:
+        """Has the daemon grant by another policy until it reads its configuration anew, and returns it. For operators.
+
+        `policy` has the tables [policy] and [[policy.tenant]] of a provider.toml; what it leaves out is as without a
+        configuration. ProblemError 400: it has a mistake, and nothing changes; 405: the caller is no operator.
+        """
+        return Policy.from_fields(self._answer_to(Request("PUT", path_of("v1", "policy"), toml=toml_text(policy))))
 
     # Events
 
@@ -203,8 +276,7 @@ class Client:
 
     def _answer(self, event: Event | str, answer: str, body: dict[str, typing.Any]) -> Answer:
         name = event.id if isinstance(event, Event) else event
-        document = self._call(Request("POST", path_of("v1", "events", name, answer), body=body))
-        return Answer.from_fields(Fields(document, "an answer"))
+        return Answer.from_fields(self._answer_to(Request("POST", path_of("v1", "events", name, answer), body=body)))
 
     def _resolved(self, query: EventQuery) -> EventQuery:
         return query.with_job(self.jobs()) if query.names_a_job_by_name else query
@@ -213,8 +285,10 @@ class Client:
         return self._fields(*path).objects(name, make)
 
     def _fields(self, *path: str) -> Fields:
-        target = path_of(*path)
-        return Fields(self._call(Request("GET", target)), target)
+        return self._answer_to(Request("GET", path_of(*path)))
+
+    def _answer_to(self, request: Request) -> Fields:
+        return Fields(self._call(request), request.path)
 
     def _call(self, request: Request) -> typing.Any:
         return exchange(self._endpoint, request, self._timeout).json()

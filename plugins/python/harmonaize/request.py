@@ -12,16 +12,17 @@ Query = typing.Mapping[str, str | int | None]
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A request: the path is encoded; what is None in the query is left out; the body is sent as JSON."""
+    """A request: the path is encoded; what is None in the query is left out; `body` is sent as JSON, `toml` as TOML."""
 
     method: str
     path: str
     query: Query = dataclasses.field(default_factory=dict)
     headers: typing.Mapping[str, str] = dataclasses.field(default_factory=dict)
     body: typing.Any = None
+    toml: str | None = None
 
     def to_bytes(self, host: str, token: str | None) -> bytes:
-        """Returns what is sent. ValueError: the body is no JSON."""
+        """Returns what is sent. ValueError: the body is no JSON, or the text is not to be had in UTF-8."""
         lines = [f"{self.method} {self._target()} HTTP/1.1", f"Host: {host}", "Connection: close"]
         lines += [f"{name}: {value}" for name, value in self.headers.items()]
         if token is not None:
@@ -30,6 +31,9 @@ class Request:
         if self.body is not None:
             content = json.dumps(self.body, allow_nan=False).encode()
             lines.append("Content-Type: application/json")
+        elif self.toml is not None:
+            content = self.toml.encode()
+            lines.append("Content-Type: application/toml")
         if content or self.method in {"POST", "PUT"}:
             lines.append(f"Content-Length: {len(content)}")
         return "\r\n".join([*lines, "", ""]).encode("ascii") + content
