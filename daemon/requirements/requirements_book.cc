@@ -105,8 +105,7 @@ Status RequirementsBook::CheckHere(const Job& job) const {
 
 Status RequirementsBook::CheckPace(const Job& job) {
   const TenantIdentity& tenant = job.tenant->identity;
-  const auto in_a_minute =
-      static_cast<double>(policy_.For(tenant.across_hosts).changes_per_minute);
+  const auto in_a_minute = static_cast<double>(policy_.For(tenant.across_hosts).changes_per_minute);
   if (in_a_minute <= 0)
     return InvalidUsage("the provider's policy allows no changes of requirements");
   const auto now = std::chrono::steady_clock::now();

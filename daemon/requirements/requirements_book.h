@@ -117,7 +117,7 @@ class RequirementsBook final : public CommunicatorObserver {
   PolicyConfig policy_;
   RateTable changes_;  ///< By tenant and job, and by tenant; in minutes' worth of changes.
   std::map<Job*, Entry, std::less<>> entries_;
-  bool keeps_looking_ = false;  ///< Some Grant::keeps_looking.
+  bool keeps_looking_ = false;    ///< Some Grant::keeps_looking.
   std::deque<uint64_t> to_tell_;  ///< Communicator::id of those whose job has other terms.
   std::set<Job*> owed_;           ///< Jobs whose statements another daemon did not take.
   LoopTimer retry_;

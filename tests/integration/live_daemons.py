@@ -104,8 +104,10 @@ class Daemon:
                 [self.program, "--socket", self.socket, "--config",
                  str(self.folder / "provider.toml"), "--log-level", "info"], env=environment, stderr=log)
         eventually("the daemon answers", self.answers)
-        found = re.search(r" HTTPS? at \S+:(\d+)$", self.log.read_text(errors="replace"), re.MULTILINE)
-        self.port = None if found is None else int(found[1])
+        # The log is written a moment after what it tells of.
+        found = eventually("the daemon says its port", lambda: re.search(
+            r" HTTPS? at \S+:(\d+)$", self.log.read_text(errors="replace"), re.MULTILINE))
+        self.port = int(found[1])
 
     def answers(self):
         if self.process.poll() is not None:

@@ -30,7 +30,7 @@ def test_by_default_nothing_is_given_that_others_would_lack(daemon: Daemon) -> N
         spinning=False,
         compression=True,
         least_late_after="100 ms",
-        changes_per_minute=12.0,
+        changes_per_minute=12,
         defaults={},
         tenant=None,
         exists=None,

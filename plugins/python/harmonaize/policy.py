@@ -22,7 +22,7 @@ class TenantPolicy:
     spinning: bool
     compression: bool
     least_late_after: str
-    changes_per_minute: float
+    changes_per_minute: int
     defaults: Values = dataclasses.field(hash=False)
     tenant: str | None
     exists: bool | None
@@ -39,7 +39,7 @@ class TenantPolicy:
             spinning=fields.yes("spinning"),
             compression=fields.yes("compression"),
             least_late_after=fields.text("least_late_after"),
-            changes_per_minute=fields.number("changes_per_minute"),
+            changes_per_minute=fields.integer("changes_per_minute"),
             defaults=fields.fields("defaults").raw,
             tenant=fields.optional_text("tenant"),
             exists=fields.optional_yes("exists"),

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -298,10 +299,11 @@ TEST(Links, AreLostWithAnyConnectionOfARail) {
   ASSERT_TRUE(Join(&a, &b));
   std::vector<std::byte> buffer(500000);
   const auto receive = b.Receive(b.peer(), 1, buffer);
-  // The last ones that were opened are of the rail's last connection.
+  // The last sockets that were opened are of the rail's last connection.
   int last = next.get();
   for (int fd = last; fd < last + 64; ++fd) {
-    if (fcntl(fd, F_GETFD) >= 0) last = fd;
+    struct stat status {};
+    if (fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode)) last = fd;
   }
   ASSERT_EQ(shutdown(last, SHUT_RDWR), 0);
   ASSERT_TRUE(PumpUntil({&a, &b}, [&] { return !a.losses.empty() && !b.losses.empty(); }));
