@@ -22,7 +22,7 @@ enum class PlanObjective : uint8_t {
 struct PlanTerms {
   PlanObjective objective = PlanObjective::kFastest;
   /// Seconds that an operation may take: of the plans that are predicted to take no longer, the one
-  /// with the least traffic on links is chosen, whatever the objective. 0: there is no limit.
+  /// of kLeastTraffic is chosen, whatever the objective. 0: there is no limit.
   double deadline_seconds = 0;
   std::vector<std::string> allowed_algorithms = {};  ///< Empty: all.
   std::vector<std::string> forbidden_algorithms = {};

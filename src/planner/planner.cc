@@ -20,7 +20,7 @@ constexpr double kAlike = 1.02;
 // A plan may take this factor of the least predicted time for the sake of PlanTerms::objective.
 constexpr double kWorthObjective = 1.25;
 // A format that loses more is used if it is predicted to be faster by this factor.
-constexpr double kWorthRounding = 1.05;
+constexpr double kWorthRounding = 1.1;
 
 }  // namespace
 
@@ -112,13 +112,6 @@ double CostOf(PlanObjective objective, const Candidate& candidate, const RankedP
     case PlanObjective::kFastest: break;
   }
   return 0;
-}
-
-/// Returns what all hosts send by a plan, in bytes for each byte of a unit.
-double TrafficOf(const Candidate& candidate, const RankedPlan& plan) {
-  const Footprint& footprint = candidate.footprint;
-  return static_cast<double>(footprint.of_all.blocks) * WireShareOf(plan.wire) /
-         static_cast<double>(footprint.pieces);
 }
 
 /// Puts the plan first that has the least `cost` of those that are predicted to take
@@ -217,19 +210,21 @@ PlannedSize Planner::PlanFor(uint64_t bytes, const WireTerms& wire) const {
   return size;
 }
 
-// The deadline leaves no room for a preference where no plan meets it.
+// A deadline goes before the objective, and leaves no room for it where no plan meets it.
 void Planner::PutPreferredFirst(std::vector<RankedPlan>* plans) const {
   const PlanTerms& terms = options_.terms;
   if (plans->empty() || options_.policy != PlanPolicy::kAdaptive) return;
   const double fastest = plans->front().prediction.seconds;
-  if (terms.deadline_seconds > 0 && fastest <= terms.deadline_seconds) {
-    return PutFirst(terms.deadline_seconds, plans, [this](const RankedPlan& plan) {
-      return TrafficOf(candidates_[plan.candidate], plan);
-    });
+  PlanObjective objective = terms.objective;
+  double most_seconds = kWorthObjective * fastest;
+  if (terms.deadline_seconds > 0) {
+    if (fastest > terms.deadline_seconds) return;
+    objective = PlanObjective::kLeastTraffic;
+    most_seconds = terms.deadline_seconds;
   }
-  if (terms.objective == PlanObjective::kFastest || terms.deadline_seconds > 0) return;
-  PutFirst(kWorthObjective * fastest, plans, [&](const RankedPlan& plan) {
-    return CostOf(terms.objective, candidates_[plan.candidate], plan);
+  if (objective == PlanObjective::kFastest) return;
+  PutFirst(most_seconds, plans, [&](const RankedPlan& plan) {
+    return CostOf(objective, candidates_[plan.candidate], plan);
   });
 }
 

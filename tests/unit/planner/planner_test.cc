@@ -386,23 +386,19 @@ TEST(PlannerTest, ADeadlineIsMetWithTheLeastTraffic) {
   const FabricModel model = ShippedFabric("two-racks");
   const Problem problem = ProblemOn(model, Collective::kAllReduce);
   const Planner usual = PlannerFor(model, problem);
-  const uint64_t bytes = 64 << 10;
-  const auto traffic = [](const Planner& planner, const RankedPlan& plan) {
-    const Footprint& footprint = planner.candidates()[plan.candidate].footprint;
-    return static_cast<double>(footprint.of_all.blocks) / footprint.pieces;
-  };
+  const uint64_t bytes = 4096;
   const RankedPlan fastest = usual.PlanFor(bytes).plans[0];
   const double seconds = fastest.prediction.seconds;
-  double before = traffic(usual, fastest);
+  double before = fastest.prediction.network;
   for (const double times : {1.0, 1.5, 3.0, 10.0}) {
     const Planner planner =
         PlannerFor(model, problem, {.terms = {.deadline_seconds = times * seconds}});
     const RankedPlan plan = planner.PlanFor(bytes).plans[0];
     EXPECT_LE(plan.prediction.seconds, times * seconds * (1 + 1e-9));
-    EXPECT_LE(traffic(planner, plan), before) << times;
-    before = traffic(planner, plan);
+    EXPECT_LE(plan.prediction.network, 1.02 * before) << times;
+    before = plan.prediction.network;
   }
-  EXPECT_LT(before, traffic(usual, fastest));
+  EXPECT_LT(before, 0.9 * fastest.prediction.network);
   const Planner late = PlannerFor(model, problem, {.terms = {.deadline_seconds = 0.5 * seconds}});
   EXPECT_EQ(AlgorithmOf(late, late.PlanFor(bytes).plans[0]), AlgorithmOf(usual, fastest))
       << "where nothing meets it, the fastest";
