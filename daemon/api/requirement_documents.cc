@@ -79,20 +79,22 @@ json DescribeGrant(const Grant& grant) {
   return document;
 }
 
-json StatedDocument(const Job& job, const RequirementsBook::Entry* entry) {
+json StatedDocument(const RequirementsBook& book, const Job& job) {
+  const RequirementsBook::Entry* const entry = book.Find(job);
   json document = OfJob(job, entry);
   document.update(
       DescribeRequirements(entry == nullptr ? Requirements{} : entry->statements.All()));
   return document;
 }
 
-json GrantedDocument(const Job& job, const RequirementsBook::Entry* entry) {
-  json document = OfJob(job, entry);
-  document.update(DescribeGrant(entry == nullptr ? Grant{} : entry->grant));
+json GrantedDocument(const RequirementsBook& book, const Job& job) {
+  json document = OfJob(job, book.Find(job));
+  document.update(DescribeGrant(book.GrantNow(job)));
   return document;
 }
 
-json ProgressDocument(const Job& job, const RequirementsBook::Entry* entry) {
+json ProgressDocument(const RequirementsBook& book, const Job& job) {
+  const RequirementsBook::Entry* const entry = book.Find(job);
   const auto known = [](const std::optional<double>& value) {
     return value.has_value() ? json(*value) : json();
   };

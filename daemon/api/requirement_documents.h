@@ -17,12 +17,12 @@ nlohmann::json DescribeRequirements(const Requirements& requirements);
 /// Returns what is granted, and what is less than was asked for, with the reasons.
 nlohmann::json DescribeGrant(const Grant& grant);
 
-/// Returns both for a job. `entry` is nullptr where nothing was said.
-nlohmann::json StatedDocument(const Job& job, const RequirementsBook::Entry* entry);
-nlohmann::json GrantedDocument(const Job& job, const RequirementsBook::Entry* entry);
+/// Returns both for a job.
+nlohmann::json StatedDocument(const RequirementsBook& book, const Job& job);
+nlohmann::json GrantedDocument(const RequirementsBook& book, const Job& job);
 
 /// Returns how far the job has come, with null for what is not known.
-nlohmann::json ProgressDocument(const Job& job, const RequirementsBook::Entry* entry);
+nlohmann::json ProgressDocument(const RequirementsBook& book, const Job& job);
 
 /// Returns what one tenant may have.
 nlohmann::json DescribePolicy(const TenantPolicy& policy);

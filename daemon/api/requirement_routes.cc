@@ -43,7 +43,7 @@ Result<Job*> FindJob(EngineRooms& rooms, const HttpCaller& caller, const std::st
 }
 
 /// Answers with a document about the job in the path.
-using JobView = json (*)(const Job& job, const RequirementsBook::Entry* entry);
+using JobView = json (*)(const RequirementsBook& book, const Job& job);
 void ServeView(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                const HttpParameters& parameters, JobView view) {
   const HttpCaller caller = exchange->request().caller;
@@ -51,7 +51,7 @@ void ServeView(const ApiServices& services, std::shared_ptr<HttpExchange> exchan
       services, std::move(exchange),
       [caller, which = parameters.at("job"), view](EngineRooms& rooms) -> Result<json> {
         HZ_ASSIGN_OR_RETURN(const Job* const job, FindJob(rooms, caller, which));
-        return view(*job, rooms.requirements().Find(*job));
+        return view(rooms.requirements(), *job);
       });
 }
 
@@ -64,7 +64,7 @@ void ServeChange(const ApiServices& services, std::shared_ptr<HttpExchange> exch
                    [caller, which, change = std::move(change)](EngineRooms& rooms) -> Result<json> {
                      HZ_ASSIGN_OR_RETURN(Job* const job, FindJob(rooms, caller, which));
                      HZ_RETURN_IF_ERROR(change(rooms.requirements(), *job));
-                     return GrantedDocument(*job, rooms.requirements().Find(*job));
+                     return GrantedDocument(rooms.requirements(), *job);
                    });
 }
 
@@ -134,7 +134,7 @@ void ServeProgress(const ApiServices& services, std::shared_ptr<HttpExchange> ex
       [caller, which = parameters.at("job"), report = *report](EngineRooms& rooms) -> Result<json> {
         HZ_ASSIGN_OR_RETURN(Job* const job, FindJob(rooms, caller, which));
         HZ_RETURN_IF_ERROR(rooms.requirements().Report(*job, report));
-        return ProgressDocument(*job, rooms.requirements().Find(*job));
+        return ProgressDocument(rooms.requirements(), *job);
       });
 }
 

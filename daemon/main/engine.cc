@@ -249,7 +249,11 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
           .by_job = &events_->job_communicators(),
           .jobs = &jobs_,
           .host = {.workers = std::min<int64_t>(config_.workers, kMaxWorkers),
-                   .check_floor = [this](double rate) { return control_loop_->CheckFloor(rate); }}},
+                   .check_floor = [this](double rate) { return control_loop_->CheckFloor(rate); }},
+          .floor_of =
+              [this](const Communicator& communicator) {
+                return control_loop_->FloorOf(communicator);
+              }},
       FindPolicyTenants(config_.policy, config_.tenants));
   observers_.Add(&*requirements_);
 }

@@ -20,6 +20,7 @@
 #include "daemon/runtime/log_tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/measure.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -32,8 +33,17 @@ constexpr double kJobsThatChange = 8;
 constexpr size_t kToldAtOnce = 64;
 /// Time after which statements are sent again to a daemon that did not take them.
 constexpr std::chrono::seconds kSendAgainAfter{1};
+/// Most communicators of a job whose floors a grant looks at: the engine serves nobody else
+/// meanwhile.
+constexpr size_t kFloorsLookedAt = 64;
 /// Memory that a job's requirements take, for each byte of their text: trees of small nodes.
 constexpr int64_t kMemoryOfTextByte = 8;
+
+bool SaysAnyFloor(const Requirements& granted) {
+  return granted.values.contains("collectives.bandwidth_floor") ||
+         std::any_of(granted.overrides.begin(), granted.overrides.end(),
+                     [](const RequirementTable& one) { return one.contains("bandwidth_floor"); });
+}
 
 }  // namespace
 
@@ -88,6 +98,25 @@ Status RequirementsBook::Forget(Job& job) {
 const RequirementsBook::Entry* RequirementsBook::Find(const Job& job) const {
   const auto found = entries_.find(&job);
   return found == entries_.end() ? nullptr : &found->second;
+}
+
+Grant RequirementsBook::GrantNow(const Job& job) const {
+  const Entry* const entry = Find(job);
+  Grant grant = entry == nullptr ? Grant() : entry->grant;
+  if (!services_.floor_of || !SaysAnyFloor(grant.granted)) return grant;
+  std::vector<uint64_t> ids = services_.by_job->IdsOf(job);
+  if (ids.size() > kFloorsLookedAt) ids.resize(kFloorsLookedAt);
+  for (const uint64_t id : ids) {
+    const Communicator* const communicator = services_.communicators->FindById(id);
+    if (communicator == nullptr) continue;
+    const double floor = job.terms->SharingOf(communicator->name()).floor_bytes_per_second;
+    const Status holds = floor > 0 ? services_.floor_of(*communicator) : Status::Ok();
+    if (holds.ok()) continue;
+    grant.shortfalls.push_back(
+        {"collectives.bandwidth_floor", fmt::format("\"{}\"", FormatMeasure(Measure::kRate, floor)),
+         "", fmt::format("communicator '{}': {}", communicator->label(), holds.message())});
+  }
+  return grant;
 }
 
 Grant RequirementsBook::WouldGrant(const TenantIdentity& tenant,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -44,6 +45,8 @@ class RequirementsBook final : public CommunicatorObserver {
     const JobCommunicators* by_job = nullptr;
     JobTable* jobs = nullptr;
     HostMeans host = {};
+    /// Returns why the floor of a communicator's job does not hold, though it was granted, or OK.
+    std::function<Status(const Communicator&)> floor_of = {};
   };
 
   RequirementsBook(Services services, PolicyConfig policy);
@@ -68,6 +71,8 @@ class RequirementsBook final : public CommunicatorObserver {
   Status Forget(Job& job);
   /// Returns what is known of a job; nullptr if nothing was said and nothing is granted by default.
   const Entry* Find(const Job& job) const;
+  /// Returns what is granted to a job, with floors that links have turned out not to have room for.
+  Grant GrantNow(const Job& job) const;
   /// Returns what would be granted to a job of this tenant that says so.
   Grant WouldGrant(const TenantIdentity& tenant, const Requirements& statement) const;
 
