@@ -16,7 +16,7 @@ namespace {
 
 /// Most connections whose other side has been told why and has not read it. Each costs a descriptor
 /// and a kilobyte of the kernel's memory.
-constexpr size_t kMostTold = 2048;
+constexpr size_t kMostRefusedTold = 2048;
 /// Most such connections of one user, so that no user takes all of these places.
 constexpr int64_t kMostToldOfAUser = 256;
 
@@ -56,7 +56,7 @@ void RefusedConnections::RefuseWith(ControlSocket socket, std::span<const std::b
   const uid_t user = peer.ok() ? peer->user : 0;
   const auto unread = std::count_if(told_.begin(), told_.end(),
                                     [user](const Told& told) { return told.user == user; });
-  const bool tells = told_.size() < kMostTold && unread < kMostToldOfAUser;
+  const bool tells = told_.size() < kMostRefusedTold && unread < kMostToldOfAUser;
   if (tells) static_cast<void>(socket.Send(reply, {}));
   // Nothing can arrive after this. What has arrived may hold descriptors, and no check can rule
   // that out: a message may be empty, and an error may hide one.
