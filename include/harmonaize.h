@@ -166,8 +166,8 @@ ncclResult_t hzGetGranted(ncclComm_t comm, const char** json);
 
 /// How far a job has come. What is not known is NaN.
 typedef struct hzProgress {
-  uint64_t step;    ///< Of the job; it rises.
-  double samples;   ///< Samples that were processed in all.
+  uint64_t step;   ///< Of the job; it rises.
+  double samples;  ///< Samples that were processed in all.
   double loss;
   double accuracy;  ///< From 0 to 1.
 } hzProgress_t;
