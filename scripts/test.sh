@@ -144,13 +144,14 @@ end_tests() {
   testing=
 }
 
-# "seconds  preset: test" of the slowest tests of all presets that were tested.
+# "seconds  preset: test" of the slowest tests of all presets that were tested. sed reads to the end, where
+# head would leave sort to die of a closed pipe.
 slowest_tests() {
   local preset
   for preset in "${tested[@]}"; do
     sed -n -E "s/^ *[0-9]+\/[0-9]+ +Test +#[0-9]+: +([^ ]+) \.*[ *]*[A-Za-z]+[ *]+([0-9.]+) sec.*/\2 $preset: \1/p" \
       "$logs/$preset-tests.log"
-  done | sort -rn | head -n 10 | while read -r seconds test; do printf '%7.1f s  %s\n' "$seconds" "$test"; done
+  done | sort -rn | sed -n 1,10p | while read -r seconds test; do printf '%7.1f s  %s\n' "$seconds" "$test"; done
 }
 
 if ((install)); then

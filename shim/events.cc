@@ -16,11 +16,11 @@
 #include <utility>
 
 #include "include/harmonaize.h"
+#include "shim/daemon_call.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
 #include "src/base/log.h"
 #include "src/client/events/event_subscription.h"
-#include "src/ipc/daemon_search.h"
 #include "src/ipc/http_client.h"
 #include "src/ipc/socket_path.h"
 
@@ -155,8 +155,6 @@ Status Unsubscribe(hzSubscription* subscription) {
   return Status::Ok();
 }
 
-/// Milliseconds within which a daemon must take an answer.
-constexpr int kAnswerWithinMs = 5000;
 /// Most time that may be asked for, in seconds: what daemons allow.
 constexpr double kMostAskedSeconds = 30 * 86400.0;
 
@@ -164,19 +162,15 @@ constexpr double kMostAskedSeconds = 30 * 86400.0;
 Status Answer(const char* id, const char* what, const std::string& body) {
   HZ_RETURN_IF_ERROR(CheckPointer(id, "id"));
   if (Forwarding()) return InvalidUsage("calls go to stock NCCL, which has no events");
-  HZ_ASSIGN_OR_RETURN(const FileDescriptor socket, FindDaemonHttp(ClientSocketPlaces()));
-  const HttpCall call{
-      .method = "POST", .target = "/v1/events/" + EncodeForUrl(id) + what, .body = body};
-  HZ_ASSIGN_OR_RETURN(const HttpReply reply, CallHttp(socket, call, kAnswerWithinMs));
-  return reply.status == 200 ? Status::Ok() : InvalidUsage("{}", ProblemIn(reply));
+  return CallDaemon(
+             {.method = "POST", .target = "/v1/events/" + EncodeForUrl(id) + what, .body = body})
+      .status();
 }
 
 }  // namespace
 }  // namespace harmonaize::shim
 
 using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
-
-#define HZ_API(result) extern "C" [[gnu::visibility("default")]] result
 
 HZ_API(ncclResult_t)
 hzSubscribe(ncclComm_t comm, const char* types, const char* after, hzEventCallback_t callback,

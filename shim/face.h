@@ -27,6 +27,9 @@
       __VA_ARGS__);                                                                                \
   extern "C" [[gnu::visibility("default")]] result p##function(__VA_ARGS__)
 
+/// Begins the definition of a function of harmonaize.h.
+#define HZ_API(result) extern "C" [[gnu::visibility("default")]] result
+
 namespace harmonaize::shim {
 
 class StockCommunicator;

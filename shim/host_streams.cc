@@ -38,8 +38,6 @@ Status Create(cudaStream_t* out) {
 using harmonaize::HostStream;
 using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
 
-#define HZ_API(result) extern "C" [[gnu::visibility("default")]] result
-
 HZ_API(const char*) hzGetVersion() {
   return HARMONAIZE_VERSION;
 }

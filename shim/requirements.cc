@@ -9,22 +9,18 @@
 #include <utility>
 
 #include "include/harmonaize.h"
+#include "shim/daemon_call.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
 #include "src/base/log.h"
 #include "src/client/session/job_claim.h"
 #include "src/client/session/requirements_file.h"
 #include "src/client/session/session.h"
-#include "src/ipc/daemon_search.h"
 #include "src/ipc/http_client.h"
-#include "src/ipc/socket_path.h"
 #include "src/requirements/requirements.h"
 
 namespace harmonaize::shim {
 namespace {
-
-/// Milliseconds within which a daemon must take a statement, and answer.
-constexpr int kStatedWithinMs = 5000;
 
 Result<std::string> JobOf(ncclComm_t comm) {
   HZ_RETURN_IF_ERROR(CheckHandle(comm));
@@ -37,10 +33,7 @@ Result<std::string> JobOf(ncclComm_t comm) {
 /// Calls the route of a job that ends in `what`, and returns its answer.
 Result<std::string> CallOfJob(const std::string& job, const char* what, HttpCall call) {
   call.target = "/v1/jobs/" + EncodeForUrl(job) + what;
-  HZ_ASSIGN_OR_RETURN(const FileDescriptor socket, FindDaemonHttp(ClientSocketPlaces()));
-  HZ_ASSIGN_OR_RETURN(HttpReply reply, CallHttp(socket, call, kStatedWithinMs));
-  if (reply.status != 200) return InvalidUsage("{}", ProblemIn(reply));
-  return std::move(reply.body);
+  return CallDaemon(call);
 }
 
 Status StateOf(const std::string& job, const std::string& text) {
@@ -105,8 +98,6 @@ void StateRequirementsOfProcess(const Communicator& communicator) {
 }  // namespace harmonaize::shim
 
 using namespace harmonaize::shim;  // NOLINT(google-build-using-namespace)
-
-#define HZ_API(result) extern "C" [[gnu::visibility("default")]] result
 
 HZ_API(ncclResult_t) hzSetJob(const char* name, const char* kind) {
   return Call("hzSetJob", nullptr, [&] { return SetJobOfProcess(name, kind); });

@@ -34,9 +34,7 @@ Result<Problem> MakeProblem(const FabricModel& model, const PlanRequest& request
 }
 
 Result<PlannerOptions> MakeOptions(const FabricModel& model, const PlanRequest& request) {
-  PlannerOptions options{.terms = {.deadline_seconds = request.wire.deadline_seconds,
-                                   .reproducible = request.reproducible,
-                                   .wire = request.wire}};
+  PlannerOptions options{.terms = {.reproducible = request.reproducible, .wire = request.wire}};
   options.policy = FindPlanPolicy(request.policy).value_or(PlanPolicy::kAdaptive);
   options.costs = request.costs.ToNetworkCosts();
   if ((options.policy == PlanPolicy::kFixed) != !request.plan_file.empty()) {

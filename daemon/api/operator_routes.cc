@@ -13,6 +13,7 @@
 
 #include "daemon/api/engine_answer.h"
 #include "daemon/api/json_body.h"
+#include "daemon/api/named_job.h"
 #include "daemon/api/notice_documents.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/job_events/event_rooms.h"
@@ -251,30 +252,12 @@ Result<Injected> InjectedIn(const std::string& text) {
   return Injected{job, *type, subject, std::move(checked)};
 }
 
-/// Finds the job with this id or name, of whatever tenant. Of several of one tenant it is the one
-/// that began last.
-Result<Job*> JobCalled(EngineRooms& rooms, const std::string& which) {
-  Job* found = nullptr;
-  for (const auto& [key, job] : rooms.jobs().all()) {
-    if (job->id.text() == which) return job.get();
-    if (job->name != which) continue;
-    if (found != nullptr && found->tenant != job->tenant) {
-      return InvalidUsage("jobs of several tenants are called '{}'; GET /v1/jobs lists their ids",
-                          CleanText(which, 64));
-    }
-    if (found == nullptr || found->began_seconds < job->began_seconds) found = job.get();
-  }
-  if (found != nullptr) return found;
-  return Unavailable("there is no job '{}' on this host; GET /v1/jobs lists them",
-                     CleanText(which, 64));
-}
-
 Result<json> Inject(EngineRooms& rooms, const Injected& injected) {
   if (injected.job.empty()) {
     rooms.events().job_events().TellOperators(injected.news());
     return json{{"told", true}};
   }
-  HZ_ASSIGN_OR_RETURN(Job* const job, JobCalled(rooms, injected.job));
+  HZ_ASSIGN_OR_RETURN(Job* const job, NamedJob(rooms, std::nullopt, injected.job));
   rooms.events().job_events().Tell(*job, injected.news());
   return json{{"told", true}};
 }

@@ -10,6 +10,7 @@
 
 #include "daemon/api/engine_answer.h"
 #include "daemon/api/json_body.h"
+#include "daemon/api/named_job.h"
 #include "daemon/api/requirement_documents.h"
 #include "daemon/config/policy.h"
 #include "daemon/jobs/job_table.h"
@@ -34,25 +35,20 @@ constexpr char kPolicyName[] = "policy";
 Result<Job*> FindJob(EngineRooms& rooms, const HttpCaller& caller, const std::string& which) {
   std::optional<uint32_t> tenant;
   if (!caller.is_operator()) tenant = caller.tenant.number;
-  const std::vector<Job*> found = rooms.jobs().FindAll(tenant, which);
-  if (found.empty()) return Unavailable("there is no such job here; GET /v1/jobs lists yours");
-  if (found.size() > 1) {
-    return InvalidUsage("jobs of several tenants have this name; GET /v1/jobs lists their ids");
-  }
-  return found.front();
+  return NamedJob(rooms, tenant, which);
 }
 
 /// Answers with a document about the job in the path.
 using JobView = json (*)(const RequirementsBook& book, const Job& job);
+template <JobView kView>
 void ServeView(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
-               const HttpParameters& parameters, JobView view) {
+               const HttpParameters& parameters) {
   const HttpCaller caller = exchange->request().caller;
-  AnswerFromEngine(
-      services, std::move(exchange),
-      [caller, which = parameters.at("job"), view](EngineRooms& rooms) -> Result<json> {
-        HZ_ASSIGN_OR_RETURN(const Job* const job, FindJob(rooms, caller, which));
-        return view(rooms.requirements(), *job);
-      });
+  AnswerFromEngine(services, std::move(exchange),
+                   [caller, which = parameters.at("job")](EngineRooms& rooms) -> Result<json> {
+                     HZ_ASSIGN_OR_RETURN(const Job* const job, FindJob(rooms, caller, which));
+                     return kView(rooms.requirements(), *job);
+                   });
 }
 
 /// Changes what is known of the job in the path, and answers with what is granted then.
@@ -93,7 +89,14 @@ void ServePut(const ApiServices& services, std::shared_ptr<HttpExchange> exchang
            });
 }
 
-void ServeCheck(const ApiServices& services, std::shared_ptr<HttpExchange> exchange) {
+void ServeForget(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                 const HttpParameters& parameters) {
+  ServeChange(services, std::move(exchange), parameters.at("job"),
+              [](RequirementsBook& book, Job& job) { return book.Forget(job); });
+}
+
+void ServeCheck(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                const HttpParameters& /*parameters*/) {
   ReadBody(services, std::move(exchange),
            [services](std::shared_ptr<HttpExchange> read_from, Requirements statement) {
              const TenantIdentity tenant = read_from->request().caller.tenant;
@@ -138,7 +141,8 @@ void ServeProgress(const ApiServices& services, std::shared_ptr<HttpExchange> ex
       });
 }
 
-void ServePolicy(const ApiServices& services, std::shared_ptr<HttpExchange> exchange) {
+void ServePolicy(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                 const HttpParameters& /*parameters*/) {
   const HttpCaller caller = exchange->request().caller;
   AnswerFromEngine(services, std::move(exchange), [caller](EngineRooms& rooms) -> Result<json> {
     const PolicyConfig& policy = rooms.requirements().policy();
@@ -171,70 +175,49 @@ void ServeSetPolicy(const ApiServices& services, const TenantsConfig& tenants,
   });
 }
 
+/// A route of tenants, and what serves it.
+struct TenantRoute {
+  const char* method;
+  const char* pattern;
+  void (*serve)(const ApiServices&, std::shared_ptr<HttpExchange>, const HttpParameters&);
+  bool takes_toml = false;
+};
+
+constexpr TenantRoute kTenantRoutes[] = {
+    {"GET", "/v1/jobs/{job}/requirements", ServeView<StatedDocument>},
+    {"PUT", "/v1/jobs/{job}/requirements", ServePut, true},
+    {"DELETE", "/v1/jobs/{job}/requirements", ServeForget},
+    {"GET", "/v1/jobs/{job}/granted", ServeView<GrantedDocument>},
+    {"GET", "/v1/jobs/{job}/progress", ServeView<ProgressDocument>},
+    {"POST", "/v1/jobs/{job}/progress", ServeProgress},
+    {"POST", "/v1/requirements/check", ServeCheck, true},
+    {"GET", "/v1/policy", ServePolicy}};
+
 }  // namespace
 
 std::vector<HttpRoute> RequirementRoutes(const ApiServices& services, const Config& config) {
-  using Exchange = std::shared_ptr<HttpExchange>;
-  const auto view = [services](JobView of_job) {
-    return [services, of_job](Exchange exchange, const HttpParameters& parameters) {
-      ServeView(services, std::move(exchange), parameters, of_job);
+  std::vector<HttpRoute> routes;
+  for (const TenantRoute& route : kTenantRoutes) {
+    HttpRoute& added = routes.emplace_back();
+    added.method = route.method;
+    added.pattern = route.pattern;
+    added.audience = HttpAudience::kTenants;
+    added.serve = [services, serve = route.serve](std::shared_ptr<HttpExchange> exchange,
+                                                  const HttpParameters& parameters) {
+      serve(services, std::move(exchange), parameters);
     };
-  };
-  return {
-      {.method = "GET",
-       .pattern = "/v1/jobs/{job}/requirements",
-       .audience = HttpAudience::kTenants,
-       .serve = view(StatedDocument)},
-      {.method = "GET",
-       .pattern = "/v1/jobs/{job}/granted",
-       .audience = HttpAudience::kTenants,
-       .serve = view(GrantedDocument)},
-      {.method = "PUT",
-       .pattern = "/v1/jobs/{job}/requirements",
-       .audience = HttpAudience::kTenants,
-       .serve =
-           [services](Exchange exchange, const HttpParameters& parameters) {
-             ServePut(services, std::move(exchange), parameters);
-           },
-       .media_types = kToml},
-      {.method = "DELETE",
-       .pattern = "/v1/jobs/{job}/requirements",
-       .audience = HttpAudience::kTenants,
-       .serve =
-           [services](Exchange exchange, const HttpParameters& parameters) {
-             ServeChange(services, std::move(exchange), parameters.at("job"),
-                         [](RequirementsBook& book, Job& job) { return book.Forget(job); });
-           }},
-      {.method = "GET",
-       .pattern = "/v1/jobs/{job}/progress",
-       .audience = HttpAudience::kTenants,
-       .serve = view(ProgressDocument)},
-      {.method = "POST",
-       .pattern = "/v1/jobs/{job}/progress",
-       .audience = HttpAudience::kTenants,
-       .serve =
-           [services](Exchange exchange, const HttpParameters& parameters) {
-             ServeProgress(services, std::move(exchange), parameters);
-           }},
-      {.method = "POST",
-       .pattern = "/v1/requirements/check",
-       .audience = HttpAudience::kTenants,
-       .serve = [services](Exchange exchange,
-                           const HttpParameters&) { ServeCheck(services, std::move(exchange)); },
-       .media_types = kToml},
-      {.method = "GET",
-       .pattern = "/v1/policy",
-       .audience = HttpAudience::kTenants,
-       .serve = [services](Exchange exchange,
-                           const HttpParameters&) { ServePolicy(services, std::move(exchange)); }},
-      {.method = "PUT",
-       .pattern = "/v1/policy",
-       .audience = HttpAudience::kOperators,
-       .serve =
-           [services, tenants = config.tenants](Exchange exchange, const HttpParameters&) {
-             ServeSetPolicy(services, tenants, std::move(exchange));
-           },
-       .media_types = kToml}};
+    if (route.takes_toml) added.media_types = kToml;
+  }
+  routes.push_back({.method = "PUT",
+                    .pattern = "/v1/policy",
+                    .audience = HttpAudience::kOperators,
+                    .serve =
+                        [services, tenants = config.tenants](std::shared_ptr<HttpExchange> exchange,
+                                                             const HttpParameters&) {
+                          ServeSetPolicy(services, tenants, std::move(exchange));
+                        },
+                    .media_types = kToml});
+  return routes;
 }
 
 }  // namespace harmonaize::daemon

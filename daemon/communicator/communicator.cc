@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <span>
 
 #include "daemon/host/host_tuning.h"
@@ -406,7 +405,7 @@ const OperationTerms& Communicator::TermsOf(const OperationDescriptor& descripto
 void Communicator::SetWorkTerms(const OperationDescriptor& descriptor, Operands* operands) {
   if (job_ == nullptr) return;
   const OperationTerms& granted = TermsOf(descriptor);
-  std::memcpy(&operands->job, job_->id.bytes.data(), sizeof operands->job);
+  operands->job = job_->id.number();
   operands->most_workers = granted.most_workers;
   operands->sleeps_at_once = granted.sleeps_at_once;
 }
@@ -479,8 +478,8 @@ void Communicator::LoseRanksWithoutMemory(const MatchedOperation& operation) {
 // Ranks that are late
 
 void Communicator::ReportLate(uint64_t now_ns, uint64_t late_after_ns) {
-  const double asked = terms().faults().late_after_seconds;
-  if (asked > 0) late_after_ns = static_cast<uint64_t>(asked * 1e9);
+  const uint64_t asked_ns = terms().faults().late_after_ns();
+  if (asked_ns > 0) late_after_ns = asked_ns;
   late_.Report(now_ns, late_after_ns);
   if (other_hosts_ != nullptr) other_hosts_->ReportLate(now_ns, late_after_ns);
 }

@@ -67,7 +67,7 @@ class Communicator final : private LocalOwner {
   /// The job that it belongs to; nullptr only before CommunicatorMaker has made it known.
   Job* job() const { return job_; }
   void set_job(Job* job) { job_ = job; }
-  /// What was granted to its job.
+  /// Returns the terms that were granted to its job.
   const JobTerms& terms() const;
   /// Returns what they mean for an operation.
   const OperationTerms& TermsOf(const OperationDescriptor& descriptor);

@@ -11,7 +11,7 @@
 
 namespace harmonaize::daemon {
 
-/// What a job's terms mean for one operation while it is carried out.
+/// The terms by which the daemon carries out one operation of a job.
 struct OperationTerms {
   int most_workers = 0;         ///< Of the daemon's, at a time; 0: all.
   bool sleeps_at_once = false;  ///< Workers do not look for more work behind it.

@@ -317,7 +317,8 @@ certificate_file = {}         # for TLS, which only loopback addresses may do wi
 key_file = {}
 names = [{}]                      # by which callers reach it, beside localhost and the address
 
-# What tenants get of what they ask for their jobs (docs/requirements.md); read anew on SIGHUP.
+# The policy bounds what tenants get of what they ask for (docs/requirements.md). A daemon reads it
+# anew on SIGHUP.
 {}
 # What clouds publish about this host: azure, aws, gcp or kubernetes (docs/sources.md).
 {}

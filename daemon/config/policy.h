@@ -16,7 +16,7 @@ namespace harmonaize::daemon {
 
 struct TenantsConfig;
 
-/// What the provider grants a tenant of what it asks for its jobs (docs/requirements.md). The
+/// The bounds of what the provider grants to the jobs of a tenant (docs/requirements.md). The
 /// defaults give nothing that others would lack.
 struct TenantPolicy {
   int64_t most_priority = 0;        ///< Highest priority.
@@ -25,24 +25,25 @@ struct TenantPolicy {
   double most_bandwidth_cap = 0;
   int64_t most_processors = 0;  ///< Most workers that work for one job at a time; 0: all.
   /// Whether the engine keeps looking for work, where it would sleep otherwise, while there are
-  /// jobs whose objective is latency: that takes a processor from others.
+  /// jobs whose objective is latency. Looking takes a processor from others.
   bool spinning = false;
   bool compression = true;  ///< Whether sums may be compressed between hosts.
-  /// Shortest late_after, in seconds: each report goes to all hosts of a job.
+  /// Shortest late_after, in seconds. It bounds how often reports go to all hosts of a job.
   double least_late_after_seconds = 0.1;
-  /// Changes of a job's requirements in a minute: each may plan anew at all of its hosts.
+  /// Most changes of a job's requirements in a minute. Each may plan anew at all of its hosts.
   int64_t changes_per_minute = 12;
-  /// What a job counts as having said where it says nothing.
+  /// Requirements that hold for a job where it has said nothing itself.
   Requirements defaults = {};
 };
 
-/// The provider's policy, which is read anew on SIGHUP.
+/// The provider's policy for all tenants. A daemon reads it anew on SIGHUP.
 struct PolicyConfig {
   /// The policy of one tenant: what its table leaves out is as for all.
   struct OfTenant {
     std::string tenant;  ///< The user's name or number, or the name of a tenant with a socket.
     TenantPolicy policy;
-    /// TenantIdentity::across_hosts, which FindPolicyTenants sets; nullopt if nobody has the name.
+    /// The tenant's TenantIdentity::across_hosts. FindPolicyTenants sets it; nullopt: nobody has
+    /// the name.
     std::optional<uint32_t> number = {};
   };
 

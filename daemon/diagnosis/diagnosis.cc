@@ -46,11 +46,6 @@ std::vector<int> Minority(const Mismatch& mismatch) {
   return fewest;
 }
 
-/// Returns the time after which the job wants to be told of late ranks; 0: it has said none.
-uint64_t AskedLateAfter(const Communicator& communicator) {
-  return static_cast<uint64_t>(communicator.terms().faults().late_after_seconds * 1e9);
-}
-
 // Ranks that wait get the sentence as a notice, which is logged too.
 void LogVerdict(const Communicator& communicator, const HangJudge::Told& told) {
   const Verdict& verdict = told.verdict;
@@ -131,7 +126,7 @@ void Diagnosis::GatherOf(const Communicator& communicator, uint64_t now_ns, Gath
   size_t& of_tenant = gathered->of_tenant[communicator.tenant().identity.number];
   if (of_tenant >= kWaitsOfTenant) return;
   // Processes are looked at before it is time to tell.
-  const uint64_t asked_ns = AskedLateAfter(communicator);
+  const uint64_t asked_ns = communicator.terms().faults().late_after_ns();
   const uint64_t early_ns = asked_ns > 0 ? std::min(times_.early_ns, asked_ns) : times_.early_ns;
   CommunicatorWaits waits = communicator.waits().List(now_ns, early_ns / 2);
   for (CommunicatorWait& wait : waits.listed) {
@@ -166,7 +161,7 @@ WaitFact Diagnosis::FactOf(const Communicator& communicator, const CommunicatorW
                 .begun = wait.begun,
                 .usual_ns = static_cast<uint64_t>(wait.usual_seconds * 1e9),
                 .late_after_ns = std::max(times_.late_after_ns, kGapsUntilLate * gap.gap_ns()),
-                .asked_late_after_ns = AskedLateAfter(communicator),
+                .asked_late_after_ns = communicator.terms().faults().late_after_ns(),
                 .senders = wait.senders};
   const RanksOfProcesses ranks =
       wait.awaited.empty() ? RanksOfProcesses() : CountRanks(communicator);

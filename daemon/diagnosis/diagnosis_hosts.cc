@@ -256,15 +256,14 @@ WaitFact Diagnosis::CombinedFact(const Communicator& communicator, const Operati
                 .label = communicator.label(),
                 .key = key,
                 .since_ns = now_ns,
-                .all_posted = true};
+                .all_posted = true,
+                .asked_late_after_ns = communicator.terms().faults().late_after_ns()};
   for (const WaitFact& own : gathered.facts) {
     if (own.communicator != fact.communicator || own.key != key) continue;
     fact.waiting = own.waiting;
     fact.still_since_ns = own.still_since_ns;
     fact.begun = own.begun;
   }
-  const double asked_seconds = communicator.terms().faults().late_after_seconds;
-  fact.asked_late_after_ns = static_cast<uint64_t>(asked_seconds * 1e9);
   const std::vector<int> silent = shared.AddTo(
       communicator.ranks(),
       [&](int host, uint64_t unanswered_ns) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,12 @@ struct JobIdentity {
   bool none() const { return *this == JobIdentity{}; }
   /// Returns 32 hexadecimal digits.
   std::string text() const;
+  /// Returns the first 8 bytes as a number, which is the same at all hosts of one byte order.
+  uint64_t number() const {
+    uint64_t number = 0;
+    std::memcpy(&number, bytes.data(), sizeof number);
+    return number;
+  }
   auto operator<=>(const JobIdentity&) const = default;
 };
 

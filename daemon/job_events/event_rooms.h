@@ -10,6 +10,7 @@
 #include "daemon/job_events/hang_events.h"
 #include "daemon/job_events/job_communicators.h"
 #include "daemon/job_events/job_events.h"
+#include "daemon/job_events/job_relay.h"
 #include "daemon/job_events/notice_agreement.h"
 #include "daemon/job_events/notice_answers.h"
 #include "daemon/promises/promise_book.h"
@@ -56,6 +57,7 @@ class EventRooms {
   EventRooms& operator=(const EventRooms&) = delete;
 
   const JobCommunicators& job_communicators() const { return by_job_; }
+  const JobRelay& relay() const { return relay_; }
   JobEvents& job_events() { return events_; }
   Announcements& announcements() { return announcements_; }
   PromiseBook& promises() { return promises_; }
@@ -72,6 +74,7 @@ class EventRooms {
   const std::unique_ptr<RecordKeeper> records_;
   PromiseBook promises_;
   JobCommunicators by_job_;
+  JobRelay relay_;
   JobEvents events_;
   HangEvents hangs_;
   FormingEvents forming_;

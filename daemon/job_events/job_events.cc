@@ -6,16 +6,11 @@
 #include <chrono>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
-#include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator.h"
-#include "daemon/communicator/communicator_registry.h"
 #include "daemon/events/event_bus.h"
-#include "daemon/job_events/job_communicators.h"
 #include "daemon/jobs/job_table.h"
-#include "daemon/multihost/host_group.h"
 #include "daemon/promises/promise_book.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/mismatch.h"
@@ -25,6 +20,7 @@
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/wall_clock.h"
+#include "src/planner/planner.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -131,7 +127,7 @@ Result<std::string> JobEvents::DataOf(const News& news) {
 uint64_t JobEvents::Tell(Job& job, News news) {
   const std::optional<Event> event = Publish(job, std::move(news));
   if (!event.has_value()) return 0;
-  if (services_.cluster != nullptr) Spread(job, MessageOf(*event), {});
+  Spread(job, MessageOf(*event), {});
   return event->unique;
 }
 
@@ -192,35 +188,11 @@ void JobEvents::TellOperators(News news) {
                                      .data = *data});
 }
 
-void JobEvents::Spread(const Job& job, EventMessage message, const CameBy& came_by) {
-  std::set<std::string> covered;
-  if (came_by.communicator != nullptr) {
-    covered = JobCommunicators::HostsOf(*came_by.communicator);
-    // Only its home reaches all hosts of the communicator by which the event came.
-    if (came_by.communicator->host_group()->is_home()) {
-      SendBy(*came_by.communicator, message, came_by);
-    }
-  }
-  services_.by_job->VisitWays(job, std::move(covered), [&](const Communicator& communicator) {
-    SendBy(communicator, message, came_by);
-  });
-}
-
 // An event that a daemon does not take, since too much of the tenant's waits for it, is not worth
 // the end of the communicator.
-void JobEvents::SendBy(const Communicator& communicator, const EventMessage& message,
-                       const CameBy& came_by) {
-  const Roster& roster = communicator.host_group()->roster();
-  EventMessage sent = message;
-  sent.about = roster.key;
-  const auto send = [&](transport::PeerId peer) {
-    if (came_by.communicator != nullptr && peer == came_by.peer) return;
-    static_cast<void>(services_.cluster->SendFor(communicator.tenant().identity, peer, sent));
-  };
-  if (!communicator.host_group()->is_home()) return send(roster.home);
-  for (const std::optional<transport::PeerId>& peer : roster.peers) {
-    if (peer.has_value() && *peer != kThisDaemon) send(*peer);
-  }
+void JobEvents::Spread(const Job& job, const EventMessage& message,
+                       const JobRelay::CameBy& came_by) {
+  static_cast<void>(services_.relay->Spread(job, message, came_by));
 }
 
 void JobEvents::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
@@ -228,13 +200,8 @@ void JobEvents::OnMessage(transport::PeerId peer, const ClusterMessage& message)
 }
 
 void JobEvents::OnEvent(transport::PeerId peer, const EventMessage& message) {
-  const Communicator* const communicator = services_.communicators->FindByKey(message.about);
-  // The communicator has ended here, and with it the interest in what is said about it.
-  if (communicator == nullptr || communicator->host_group() == nullptr) return;
-  const HostGroup& group = *communicator->host_group();
-  const bool may_say =
-      group.is_home() ? group.roster().HostOf(peer) >= 0 : group.roster().home == peer;
-  if (!may_say) return;
+  const Communicator* const communicator = services_.relay->ToldOf(message.about, peer);
+  if (communicator == nullptr) return;
   Job& job = *communicator->job();
   if (!job.heard.Add(message.unique)) return;
   const std::optional<Event> event = EventOf(message, job.id);

@@ -10,6 +10,7 @@
 
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator_observer.h"
+#include "daemon/job_events/job_relay.h"
 #include "daemon/quota/rate_table.h"
 #include "src/events/event.h"
 #include "src/events/event_data.h"
@@ -17,26 +18,20 @@
 
 namespace harmonaize::daemon {
 
-class Cluster;
-class CommunicatorRegistry;
 class EventBus;
-class JobCommunicators;
 class PromiseBook;
-struct Job;
 struct TenantIdentity;
 
 /// Makes events of what becomes of jobs, and brings them to all hosts that a job is on. The daemon
-/// where something happens makes the event. It tells its own subscribers at once, and the homes of
-/// the job's communicators, which pass it on to the hosts of those. An event has a number of its
-/// own, so a daemon that hears it twice tells it once. Thread: engine.
+/// where something happens makes the event. It tells its own subscribers at once, and the job's
+/// other hosts by the relay. An event has a number of its own, so a daemon that hears it twice
+/// tells it once. Thread: engine.
 class JobEvents final : public CommunicatorObserver {
  public:
   /// All of these outlive this object.
   struct Services {
     EventBus* bus = nullptr;
-    const CommunicatorRegistry* communicators = nullptr;
-    const JobCommunicators* by_job = nullptr;
-    Cluster* cluster = nullptr;   ///< nullptr where this host stands alone.
+    const JobRelay* relay = nullptr;
     PromiseBook* book = nullptr;  ///< Hears of all events of jobs; nullptr: nobody does.
   };
 
@@ -83,17 +78,10 @@ class JobEvents final : public CommunicatorObserver {
   void OnEnded(const Communicator& communicator) override;
 
  private:
-  /// The way by which an event has come: the communicator, and the daemon that sent it.
-  struct CameBy {
-    const Communicator* communicator = nullptr;  ///< nullptr: it begins here.
-    transport::PeerId peer;
-  };
-
   void OnEvent(transport::PeerId peer, const EventMessage& message);
   static Result<std::string> DataOf(const News& news);
   std::optional<Event> Publish(Job& job, News news);
-  void Spread(const Job& job, EventMessage message, const CameBy& came_by);
-  void SendBy(const Communicator& communicator, const EventMessage& message, const CameBy& came_by);
+  void Spread(const Job& job, const EventMessage& message, const JobRelay::CameBy& came_by);
 
   const Services services_;
   RateTable caused_by_tenants_;  ///< Events that a tenant can cause as often as it likes.

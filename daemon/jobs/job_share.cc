@@ -2,34 +2,21 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "daemon/tenant/tenant.h"
+#include "src/base/mix_bits.h"
 
 namespace harmonaize::daemon {
-namespace {
-
-/// Mixes a number into another (the finalizer of MurmurHash3), so that few bits make many.
-uint64_t MixIn(uint64_t number, uint64_t more) {
-  number ^= more;
-  number = (number ^ number >> 33) * 0xff51afd7ed558ccdULL;
-  number = (number ^ number >> 33) * 0xc4ceb9fe1a85ec53ULL;
-  return number ^ number >> 33;
-}
-
-}  // namespace
 
 uint64_t OwnerOf(const Job& job, std::string_view communicator) {
-  uint64_t owner = 0;
-  static_assert(sizeof(owner) <= sizeof(job.id.bytes));
-  std::memcpy(&owner, job.id.bytes.data(), sizeof(owner));
+  uint64_t owner = job.id.number();
   const SharingTerms whole = job.terms->SharingOf("");
   const SharingTerms own = job.terms->SharingOf(communicator);
   const bool alike = whole.floor_bytes_per_second == own.floor_bytes_per_second &&
                      whole.cap_bytes_per_second == own.cap_bytes_per_second;
   if (!alike) {
-    owner = MixIn(owner, std::bit_cast<uint64_t>(own.floor_bytes_per_second));
-    owner = MixIn(owner, std::bit_cast<uint64_t>(own.cap_bytes_per_second));
+    owner = MixBits(owner ^ std::bit_cast<uint64_t>(own.floor_bytes_per_second));
+    owner = MixBits(owner ^ std::bit_cast<uint64_t>(own.cap_bytes_per_second));
   }
   return std::max<uint64_t>(owner, 1);
 }

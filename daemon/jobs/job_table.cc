@@ -38,25 +38,20 @@ Job* JobTable::FindById(const JobIdentity& id, uint32_t tenant) {
   return found == jobs_.end() ? nullptr : found->second.get();
 }
 
-const Job* JobTable::Find(const Tenant& tenant, std::string_view which) const {
-  const uint32_t number = tenant.identity.number;
-  const auto first = jobs_.lower_bound({number, JobIdentity{}});
-  for (auto it = first; it != jobs_.end() && it->first.first == number; ++it) {
-    if (it->second->name == which || it->second->id.text() == which) return it->second.get();
-  }
-  return nullptr;
-}
-
 std::vector<Job*> JobTable::FindAll(std::optional<uint32_t> tenant, std::string_view which) const {
-  std::vector<Job*> found;
+  std::map<const Tenant*, Job*> with_id;
+  std::map<const Tenant*, Job*> with_name;
   const auto first = tenant ? jobs_.lower_bound({*tenant, JobIdentity{}}) : jobs_.begin();
   for (auto it = first; it != jobs_.end(); ++it) {
     if (tenant.has_value() && it->first.first != *tenant) break;
     Job* const job = it->second.get();
-    if (job->id.text() == which || (!job->name.empty() && job->name == which)) {
-      found.push_back(job);
-    }
+    if (job->id.text() == which) with_id[job->tenant] = job;
+    if (job->name.empty() || job->name != which) continue;
+    Job*& last = with_name[job->tenant];
+    if (last == nullptr || last->began_seconds < job->began_seconds) last = job;
   }
+  std::vector<Job*> found;
+  for (const auto& [whose, job] : with_id.empty() ? with_name : with_id) found.push_back(job);
   return found;
 }
 

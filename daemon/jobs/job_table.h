@@ -54,12 +54,10 @@ class JobTable {
   /// Returns the job with this id. The first call makes it. `claim` is that of one of its processes
   /// here; what it says of another job does not count.
   Job* Of(const JobIdentity& id, Tenant* tenant, const JobClaim& claim);
-  /// Returns nullptr if the tenant has no such job here. `which` is an id or a name; of several
-  /// with the name, there is one.
-  const Job* Find(const Tenant& tenant, std::string_view which) const;
   Job* FindById(const JobIdentity& id, uint32_t tenant);
-  /// Returns the jobs here with this id or name: those of the tenant with TenantIdentity::number,
-  /// or of all tenants.
+  /// Returns the jobs here with this id, or else with this name: of the tenant with
+  /// TenantIdentity::number, or of all tenants. Of several of one tenant it is the one that began
+  /// last.
   std::vector<Job*> FindAll(std::optional<uint32_t> tenant, std::string_view which) const;
 
   /// Notes that a communicator belongs to the job. Throws nothing.

@@ -244,9 +244,9 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
       RequirementsBook::Services{
           .loop = loop_.get(),
           .background = &background_,
-          .cluster = cluster_.get(),
           .communicators = &communicators_,
           .by_job = &events_->job_communicators(),
+          .relay = &events_->relay(),
           .jobs = &jobs_,
           .host = {.workers = std::min<int64_t>(config_.workers, kMaxWorkers),
                    .check_floor = [this](double rate) { return control_loop_->CheckFloor(rate); }},
@@ -344,7 +344,7 @@ IdleWait::Circumstances Engine::WhatIsAwaited() const {
   IdleWait::For awaited =
       executor_->executing() ? IdleWait::For::kWorkers : IdleWait::For::kTenants;
   if (!network_operations_.empty()) awaited = IdleWait::For::kNetwork;
-  const bool keeps_looking = requirements_.has_value() && requirements_->keeps_looking();
+  const bool keeps_looking = requirements_.has_value() && requirements_->duties().keeps_looking;
   return {.awaited = awaited,
           .wake_up_ns = static_cast<uint64_t>(tuning_.calibration().costs.wake_up_ns),
           .sleepers = sessions_.AnyAcrossHosts() ? kSleepersAcrossHosts : kSleepersOnOneHost,
@@ -542,7 +542,9 @@ void Engine::TickIfDue() {
   // A quarter of late_after_seconds, within bounds, so that a report comes not much later than its
   // rank.
   double late_after = config_.late_after_seconds;
-  if (requirements_.has_value()) late_after = requirements_->ShortestLateAfter(late_after);
+  if (requirements_.has_value()) {
+    late_after = std::min(late_after, requirements_->duties().late_after_seconds);
+  }
   double interval = std::clamp(late_after / 4, 0.005, 0.5);
   if (control_loop_->active()) interval = std::min(interval, LinkState::kIntervalSeconds);
   if (config_.plans.switch_every_ms > 0) {

@@ -2,10 +2,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -14,7 +12,7 @@
 
 #include "daemon/nats/nats_subject.h"
 #include "src/base/clean_text.h"
-#include "src/base/file_descriptor.h"
+#include "src/base/small_file.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -68,31 +66,16 @@ std::optional<uint16_t> PortBehind(std::string_view text) {
 
 /// Reads a regular file that not everyone may read.
 Result<std::string> ReadSecretFile(const std::string& path) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.valid()) return ErrnoError(errno, "cannot open " + path);
+  HZ_ASSIGN_OR_RETURN(const FileDescriptor file, OpenRegularFile(path));
   struct stat about {};
   if (fstat(file.get(), &about) != 0) return ErrnoError(errno, "cannot look at " + path);
-  if (!S_ISREG(about.st_mode)) return InvalidArgument("{} is no regular file", path);
   if ((about.st_mode & S_IRWXO) != 0) {
     return InvalidArgument(
         "every user of this host may open {}; `chmod o= {}`, and have new "
         "credentials made if somebody may have read it",
         path, path);
   }
-  std::string text(kMostCredentialsBytes + 1, '\0');
-  size_t bytes = 0;
-  while (bytes < text.size()) {
-    const ssize_t taken = read(file.get(), text.data() + bytes, text.size() - bytes);
-    if (taken < 0 && errno == EINTR) continue;
-    if (taken < 0) return ErrnoError(errno, "cannot read " + path);
-    if (taken == 0) break;
-    bytes += static_cast<size_t>(taken);
-  }
-  if (bytes > kMostCredentialsBytes) {
-    return InvalidArgument("{} has more than {} bytes", path, kMostCredentialsBytes);
-  }
-  text.resize(bytes);
-  return text;
+  return ReadToEnd(file, path, kMostCredentialsBytes);
 }
 
 }  // namespace

@@ -23,8 +23,7 @@ PlanTerms PlanTermsOf(const CollectiveTerms& granted) {
           .reproducible = granted.reproducible,
           .wire = {.bf16 = granted.compression.bf16,
                    .fp8 = granted.compression.fp8,
-                   .error_bound = granted.compression.error_bound,
-                   .deadline_seconds = granted.deadline_seconds}};
+                   .error_bound = granted.compression.error_bound}};
 }
 
 }  // namespace harmonaize::daemon

@@ -24,7 +24,6 @@ class JobProgress {
 
   /// The newest report; nullopt if there was none.
   const std::optional<ProgressReport>& last() const { return last_; }
-  double last_seconds() const { return steps_.empty() ? 0 : steps_.back().at_seconds; }
   /// Returns the median time of one of the last steps, in seconds; nullopt before the third report.
   std::optional<double> StepSeconds() const;
 

@@ -8,12 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/job_events/job_communicators.h"
 #include "daemon/jobs/job_table.h"
-#include "daemon/multihost/host_group.h"
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/guarded.h"
@@ -171,17 +169,16 @@ Status RequirementsBook::Take(Job& job, Statements statements) {
   }
   entry.statements = std::move(statements);
   Renew(job, entry);
+  SumUpDuties();
   return Status::Ok();
 }
 
 // ---------------------------------------------------------------------------------------------
 // What follows
 
-// Grants anew, and has what is new take effect.
+// Grants anew, and has what is new take effect. The caller sums up the duties after that.
 void RequirementsBook::Renew(Job& job, Entry& entry) {
   entry.grant = WouldGrant(job.tenant->identity, entry.statements.All());
-  keeps_looking_ = std::any_of(entries_.begin(), entries_.end(),
-                               [](const auto& one) { return one.second.grant.keeps_looking; });
   if (entry.grant.granted == job.terms->granted()) return;
   ++entry.changes;
   job.terms = std::make_shared<const JobTerms>(entry.grant.granted);
@@ -223,14 +220,17 @@ void RequirementsBook::SetPolicy(PolicyConfig policy) {
     }
     Renew(*job, entries_[job.get()]);
   }
+  SumUpDuties();
 }
 
-double RequirementsBook::ShortestLateAfter(double usual) const {
+// The engine looks at the sum in each of its rounds.
+void RequirementsBook::SumUpDuties() {
+  duties_ = {};
   for (const auto& [job, entry] : entries_) {
+    duties_.keeps_looking |= entry.grant.keeps_looking;
     const double asked = job->terms->faults().late_after_seconds;
-    if (asked > 0) usual = std::min(usual, asked);
+    if (asked > 0) duties_.late_after_seconds = std::min(duties_.late_after_seconds, asked);
   }
-  return usual;
 }
 
 void RequirementsBook::OnFormed(const Communicator& communicator, int /*hosts*/) {
@@ -240,6 +240,7 @@ void RequirementsBook::OnFormed(const Communicator& communicator, int /*hosts*/)
     if (WouldGrant(job.tenant->identity, {}).granted == Requirements{}) return;
     // Something holds by default.
     Renew(job, entries_[&job]);
+    SumUpDuties();
     return;
   }
   if (communicator.host_group() == nullptr || known->second.statements.empty()) return;
@@ -249,7 +250,8 @@ void RequirementsBook::OnFormed(const Communicator& communicator, int /*hosts*/)
     if (formed == nullptr) return;
     const auto of_job = entries_.find(formed->job());
     if (of_job == entries_.end()) return;
-    if (!SendBy(*formed, MessageOf(of_job->second.statements), {})) SendLater(*formed->job());
+    const RequirementsMessage message = MessageOf(of_job->second.statements);
+    if (!services_.relay->SendBy(*formed, message, {})) SendLater(*formed->job());
   }));
 }
 
@@ -257,9 +259,9 @@ void RequirementsBook::OnEnded(const Communicator& communicator) {
   Job* const job = communicator.job();
   if (services_.by_job->Has(job)) return;
   owed_.erase(job);
-  if (entries_.erase(job) > 0) job->terms = std::make_shared<const JobTerms>();
-  keeps_looking_ = std::any_of(entries_.begin(), entries_.end(),
-                               [](const auto& one) { return one.second.grant.keeps_looking; });
+  if (entries_.erase(job) == 0) return;
+  job->terms = std::make_shared<const JobTerms>();
+  SumUpDuties();
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -276,42 +278,10 @@ RequirementsMessage RequirementsBook::MessageOf(const Statements& statements) {
   return message;
 }
 
-void RequirementsBook::Spread(Job& job, const CameBy& came_by) {
-  if (services_.cluster == nullptr) return;
+void RequirementsBook::Spread(Job& job, const JobRelay::CameBy& came_by) {
   const Entry* const entry = Find(job);
   if (entry == nullptr) return;
-  const RequirementsMessage message = MessageOf(entry->statements);
-  bool all_sent = true;
-  std::set<std::string> covered;
-  if (came_by.communicator != nullptr) {
-    covered = JobCommunicators::HostsOf(*came_by.communicator);
-    // Only its home reaches all hosts of the communicator by which the statements came.
-    if (came_by.communicator->host_group()->is_home()) {
-      all_sent = SendBy(*came_by.communicator, message, came_by);
-    }
-  }
-  services_.by_job->VisitWays(job, std::move(covered), [&](const Communicator& communicator) {
-    all_sent &= SendBy(communicator, message, came_by);
-  });
-  if (!all_sent) SendLater(job);
-}
-
-// Returns whether all daemons have taken the message that have to.
-bool RequirementsBook::SendBy(const Communicator& communicator, const RequirementsMessage& message,
-                              const CameBy& came_by) {
-  const Roster& roster = communicator.host_group()->roster();
-  RequirementsMessage sent = message;
-  sent.about = roster.key;
-  const auto send = [&](transport::PeerId peer) {
-    if (came_by.communicator != nullptr && peer == came_by.peer) return true;
-    return services_.cluster->SendFor(communicator.tenant().identity, peer, sent).ok();
-  };
-  if (!communicator.host_group()->is_home()) return send(roster.home);
-  bool all = true;
-  for (const std::optional<transport::PeerId>& peer : roster.peers) {
-    if (peer.has_value() && *peer != kThisDaemon) all &= send(*peer);
-  }
-  return all;
+  if (!services_.relay->Spread(job, MessageOf(entry->statements), came_by)) SendLater(job);
 }
 
 // Sends again what a daemon did not take, since too much of the tenant's waited for it.
@@ -334,8 +304,8 @@ void RequirementsBook::OnMessage(transport::PeerId peer, const ClusterMessage& m
 
 // Documents are read apart from the engine's thread. Those of one tenant keep their order.
 void RequirementsBook::OnStatements(transport::PeerId peer, const RequirementsMessage& message) {
-  const Communicator* const communicator = services_.communicators->FindByKey(message.about);
-  if (communicator == nullptr || communicator->host_group() == nullptr) return;
+  const Communicator* const communicator = services_.relay->ToldOf(message.about, peer);
+  if (communicator == nullptr) return;
   const auto take = lifetime_.Guard([this, peer](const Parsed& parsed) { OnParsed(peer, parsed); });
   services_.background->Post(
       [message, take, loop = services_.loop] {
@@ -354,12 +324,9 @@ void RequirementsBook::OnStatements(transport::PeerId peer, const RequirementsMe
 }
 
 void RequirementsBook::OnParsed(transport::PeerId peer, const Parsed& parsed) {
-  const Communicator* const communicator = services_.communicators->FindByKey(parsed.about);
-  if (communicator == nullptr || communicator->host_group() == nullptr) return;
-  const HostGroup& group = *communicator->host_group();
-  const bool may_say =
-      group.is_home() ? group.roster().HostOf(peer) >= 0 : group.roster().home == peer;
-  if (!may_say) return;
+  // It may have ended in the meantime.
+  const Communicator* const communicator = services_.relay->ToldOf(parsed.about, peer);
+  if (communicator == nullptr) return;
   Job& job = *communicator->job();
   const auto known = entries_.find(&job);
   Statements statements = known == entries_.end() ? Statements() : known->second.statements;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -11,6 +12,7 @@
 #include "daemon/communicator/communicator_observer.h"
 #include "daemon/config/policy.h"
 #include "daemon/identity/tenant_identity.h"
+#include "daemon/job_events/job_relay.h"
 #include "daemon/quota/holdings.h"
 #include "daemon/quota/rate_table.h"
 #include "daemon/requirements/grant.h"
@@ -23,26 +25,24 @@
 namespace harmonaize::daemon {
 
 class Background;
-class Cluster;
 class CommunicatorRegistry;
 class EventLoop;
 class JobCommunicators;
 class JobTable;
-struct Job;
 
 /// What tenants have said of their jobs on this host, and what was granted. A statement is made at
-/// any host of a job, and goes to all of them as an event does: to the homes of the job's
-/// communicators, which pass it on. Each daemon grants by its own provider's policy. What was said
-/// is forgotten when the job's last communicator on the host has ended. Thread: engine.
+/// any host of a job, and goes to all of them by the relay, as an event does. Each daemon grants by
+/// its own provider's policy. What was said is forgotten when the job's last communicator on the
+/// host has ended. Thread: engine.
 class RequirementsBook final : public CommunicatorObserver {
  public:
   /// All of these outlive this object.
   struct Services {
     EventLoop* loop = nullptr;
     Background* background = nullptr;
-    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
     const CommunicatorRegistry* communicators = nullptr;
     const JobCommunicators* by_job = nullptr;
+    const JobRelay* relay = nullptr;
     JobTable* jobs = nullptr;
     HostMeans host = {};
     /// Returns why the floor of a communicator's job does not hold, though it was granted, or OK.
@@ -80,12 +80,14 @@ class RequirementsBook final : public CommunicatorObserver {
   void SetPolicy(PolicyConfig policy);
   const PolicyConfig& policy() const { return policy_; }
 
-  /// Returns the shortest time, in seconds, after which a job wants to be told of late ranks;
-  /// `usual` if none wants to sooner.
-  double ShortestLateAfter(double usual) const;
-
-  /// Returns whether the engine is to keep looking for work for some job's sake.
-  bool keeps_looking() const { return keeps_looking_; }
+  /// What the engine itself does for the sake of some job.
+  struct EngineDuties {
+    bool keeps_looking = false;  ///< It looks for work for a while before it sleeps.
+    /// Shortest time, in seconds, after which a job wants to be told of late ranks; infinite: no
+    /// job has said one.
+    double late_after_seconds = std::numeric_limits<double>::infinity();
+  };
+  const EngineDuties& duties() const { return duties_; }
 
   /// Takes in a message of another daemon, if it is a statement.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
@@ -94,11 +96,6 @@ class RequirementsBook final : public CommunicatorObserver {
   void OnEnded(const Communicator& communicator) override;
 
  private:
-  /// The way by which statements have come: the communicator, and the daemon that sent them.
-  struct CameBy {
-    const Communicator* communicator = nullptr;  ///< nullptr: they were made here.
-    transport::PeerId peer = 0;
-  };
   struct Parsed;
 
   Status CheckHere(const Job& job) const;
@@ -106,12 +103,11 @@ class RequirementsBook final : public CommunicatorObserver {
   static Status Pay(const Job& job, int64_t bytes, Holding* memory);
   Status Take(Job& job, Statements statements);
   void Renew(Job& job, Entry& entry);
+  void SumUpDuties();
   void TellCommunicators(const Job& job);
   void TellSome();
 
-  void Spread(Job& job, const CameBy& came_by);
-  bool SendBy(const Communicator& communicator, const RequirementsMessage& message,
-              const CameBy& came_by);
+  void Spread(Job& job, const JobRelay::CameBy& came_by);
   void SendLater(Job& job);
   void SendWhatIsOwed();
   static RequirementsMessage MessageOf(const Statements& statements);
@@ -122,7 +118,7 @@ class RequirementsBook final : public CommunicatorObserver {
   PolicyConfig policy_;
   RateTable changes_;  ///< By tenant and job, and by tenant; in minutes' worth of changes.
   std::map<Job*, Entry, std::less<>> entries_;
-  bool keeps_looking_ = false;    ///< Some Grant::keeps_looking.
+  EngineDuties duties_;           ///< By all entries.
   std::deque<uint64_t> to_tell_;  ///< Communicator::id of those whose job has other terms.
   std::set<Job*> owed_;           ///< Jobs whose statements another daemon did not take.
   LoopTimer retry_;

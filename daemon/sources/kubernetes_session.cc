@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "daemon/sources/kubernetes_node.h"
-#include "daemon/sources/small_file.h"
+#include "src/base/small_file.h"
 
 namespace harmonaize::daemon {
 namespace {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "daemon/runtime/guarded.h"
-#include "daemon/sources/small_file.h"
 #include "src/base/clean_text.h"
 #include "src/base/log.h"
+#include "src/base/small_file.h"
 
 namespace harmonaize::daemon {
 namespace {

@@ -128,8 +128,8 @@ class Benchmark {
       const std::optional<WireFormat> format = FindWireFormat(plan.substr(slash + 1));
       if (!format.has_value()) return InvalidArgument("'{}' names no format", plan);
       how.terms.wire = {.bf16 = *format == WireFormat::kBf16,
-                  .fp8 = *format == WireFormat::kFp8,
-                  .error_bound = options_.error_bound};
+                        .fp8 = *format == WireFormat::kFp8,
+                        .error_bound = options_.error_bound};
     }
     if (const std::optional<PlanPolicy> policy = FindPlanPolicy(plan.substr(0, slash));
         policy && *policy != PlanPolicy::kFixed) {

@@ -71,8 +71,8 @@ constexpr BufferBlocks BlocksOf(Collective collective, int ranks, int rank, int 
   return {};
 }
 
-/// Returns the bytes of an operation, as nccl-tests count its size: those of the largest buffer that
-/// a rank uses, where a block has so many.
+/// Returns the size of an operation in bytes, as nccl-tests count it: it is that of the largest
+/// buffer that a rank uses. A block has `block_bytes`.
 constexpr uint64_t OperationBytes(Collective collective, int ranks, uint64_t block_bytes) {
   // With its own rank as the root, a rank uses every buffer that any rank uses.
   const BufferBlocks blocks = BlocksOf(collective, ranks, 0, 0);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "src/base/mix_bits.h"
+
 namespace harmonaize {
 namespace {
 
@@ -22,13 +24,6 @@ void AddTo(std::vector<EdgeLoad>* edges, int edge, const EdgeLoad& load) {
 }
 
 }  // namespace
-
-uint64_t MixBits(uint64_t value) {
-  value += 0x9e3779b97f4a7c15u;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-  return value ^ (value >> 31);
-}
 
 void EdgeLoad::Add(double more, int more_earliest, int more_following) {
   earliest = blocks > 0 ? std::min(earliest, more_earliest) : more_earliest;

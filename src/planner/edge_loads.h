@@ -86,7 +86,4 @@ Route HashedRoute(const FabricModel& model, int from, int to, const Lane& lane, 
 std::vector<std::pair<Route, double>> SpreadRoutes(const FabricModel& model, int from, int to,
                                                    const Lane& lane, size_t most);
 
-/// Returns a hash that is the same on every machine (splitmix64; Steele, Lea and Flood, 2014).
-uint64_t MixBits(uint64_t value);
-
 }  // namespace harmonaize

@@ -21,8 +21,10 @@ enum class PlanObjective : uint8_t {
 /// What a job says of how its collectives are planned. The defaults say nothing.
 struct PlanTerms {
   PlanObjective objective = PlanObjective::kFastest;
-  /// Seconds that an operation may take: of the plans that are predicted to take no longer, the one
-  /// of kLeastTraffic is chosen, whatever the objective. 0: there is no limit.
+  /// Seconds that an operation may take. Sums have the least lossy format on the wire with which
+  /// the best plan is predicted to take no longer; of the plans that take no longer, the one of
+  /// kLeastTraffic is chosen, whatever the objective. 0: there is no limit, and the fastest format
+  /// is used.
   double deadline_seconds = 0;
   std::vector<std::string> allowed_algorithms = {};  ///< Empty: all.
   std::vector<std::string> forbidden_algorithms = {};

@@ -192,12 +192,14 @@ std::vector<RankedPlan> Planner::RankedBy(uint64_t bytes, WireFormat wire,
   return plans;
 }
 
-PlannedSize Planner::PlanFor(uint64_t bytes, const WireTerms& wire) const {
+PlannedSize Planner::PlanFor(uint64_t bytes) const {
+  const WireTerms& wire = options_.terms.wire;
+  const double deadline_seconds = options_.terms.deadline_seconds;
   PlannedSize size{
       .bytes = bytes, .bound_seconds = bound_ * static_cast<double>(bytes), .plans = {}};
   size.plans = RankedBy(bytes, WireFormat::kSame, wire.error_bound);
   const auto in_time = [&](const std::vector<RankedPlan>& plans) {
-    return wire.deadline_seconds > 0 && plans[0].prediction.seconds <= wire.deadline_seconds;
+    return deadline_seconds > 0 && plans[0].prediction.seconds <= deadline_seconds;
   };
   for (const WireFormat format : {WireFormat::kBf16, WireFormat::kFp8}) {
     if (!wire.Allows(format) || in_time(size.plans)) continue;

@@ -120,9 +120,7 @@ class Planner {
   const std::vector<NotConsidered>& not_considered() const { return not_considered_; }
   double bound_seconds_per_byte() const { return bound_; }
 
-  PlannedSize PlanFor(uint64_t bytes) const { return PlanFor(bytes, options_.terms.wire); }
-  /// Plans by other terms than PlanTerms::wire, which must allow some format if these do.
-  PlannedSize PlanFor(uint64_t bytes, const WireTerms& wire) const;
+  PlannedSize PlanFor(uint64_t bytes) const;
   /// Returns the predicted time of one of its plans for another size.
   Prediction PredictAt(const RankedPlan& plan, uint64_t bytes) const;
   /// Returns the predicted time of one of its plans on `other`, a model of the same fabric with

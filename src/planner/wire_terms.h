@@ -10,9 +10,6 @@ struct WireTerms {
   bool fp8 = false;
   /// Largest error of a result that plans may have, in the terms of WireErrorBound.
   double error_bound = 0;
-  /// Seconds that an operation may take. The least lossy format is used with which the best plan
-  /// is predicted to take no longer. 0: there is no limit, and the fastest format is used.
-  double deadline_seconds = 0;
 
   bool Allows(WireFormat format) const {
     return format == WireFormat::kSame || (format == WireFormat::kBf16 && bf16) ||

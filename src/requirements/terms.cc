@@ -108,13 +108,6 @@ SharingTerms JobTerms::SharingOf(std::string_view communicator) const {
   return terms;
 }
 
-bool JobTerms::DependsOnOperation(std::string_view communicator) const {
-  return std::any_of(
-      granted_.overrides.begin(), granted_.overrides.end(), [&](const RequirementTable& statement) {
-        return IsOfSomeOperations(statement) && IsOfCommunicator(statement, communicator);
-      });
-}
-
 std::vector<uint64_t> JobTerms::SizesToTellApart(std::string_view communicator) const {
   std::set<uint64_t> sizes = {0};
   for (const RequirementTable& statement : granted_.overrides) {

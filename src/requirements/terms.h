@@ -60,6 +60,9 @@ struct FaultTerms {
   double give_up_after_seconds = 0;  ///< 0: never.
   bool shrinks_on_loss = false;      ///< Ranks that are left stay in good standing, to shrink.
 
+  /// Returns the first in nanoseconds.
+  uint64_t late_after_ns() const { return static_cast<uint64_t>(late_after_seconds * 1e9); }
+
   bool operator==(const FaultTerms&) const = default;
 };
 
@@ -78,8 +81,6 @@ class JobTerms {
   CollectiveTerms For(std::string_view communicator, Collective collective, uint64_t bytes) const;
   /// Returns the terms of a communicator's traffic, whatever its operations.
   SharingTerms SharingOf(std::string_view communicator) const;
-  /// Returns whether any statement tells operations of a communicator apart by kind or size.
-  bool DependsOnOperation(std::string_view communicator) const;
   /// Returns sizes, in bytes and ascending from 0, from each of which on the terms of a
   /// communicator's operations may be others than below it.
   std::vector<uint64_t> SizesToTellApart(std::string_view communicator) const;

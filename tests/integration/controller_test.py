@@ -10,12 +10,11 @@ PROGRAMS is the folder of fabric, harmonaize and timeline_perf. Nothing is timed
 waits for what has to come. Exit status 77: the laboratory cannot be used here.
 """
 
-import os
 import pathlib
 import sys
 
 from live_laboratory import (PATIENCE_SECONDS, eventually, laboratory_of, lines_of,
-                             others_can_run)
+                             why_no_users)
 
 JOB_SECONDS = 4 * PATIENCE_SECONDS
 # The controller's host has no ranks. Root's job has eight times the weight of the other one.
@@ -121,11 +120,8 @@ def watch(laboratory, outputs, words, placement, controlled):
 
 def main():
     programs = pathlib.Path(sys.argv[1]).resolve()
-    if os.geteuid() != 0:
-        print("needs root")
-        return 77
-    if not others_can_run(programs / "timeline_perf"):
-        print(f"other users cannot run {programs / 'timeline_perf'}, or setpriv is missing")
+    if why := why_no_users(programs / "timeline_perf"):
+        print(why)
         return 77
     # The second ones pause for less than a burst takes, so that one of them always has to wait.
     try_it(programs, ("-b", "512K"), TWO_TENANTS, share)

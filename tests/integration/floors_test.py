@@ -11,13 +11,12 @@ waits for what has to come. Exit status 77: the laboratory cannot be used here.
 """
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
 
 from controller_test import CONTROLLER, FABRIC, OTHER_USER, controller_of, held_back
-from live_laboratory import PATIENCE_SECONDS, eventually, laboratory_of, lines_of, others_can_run
+from live_laboratory import PATIENCE_SECONDS, eventually, laboratory_of, lines_of, why_no_users
 
 JOB_SECONDS = 6 * PATIENCE_SECONDS
 # Links carry 7.5 MB/s, of which 6 MB/s can be promised, and half is a share.
@@ -67,11 +66,8 @@ def watch(laboratory, start, jobs):
 
 def main():
     programs = pathlib.Path(sys.argv[1]).resolve()
-    if os.geteuid() != 0:
-        print("needs root")
-        return 77
-    if not others_can_run(programs / "timeline_perf"):
-        print(f"other users cannot run {programs / 'timeline_perf'}, or setpriv is missing")
+    if why := why_no_users(programs / "timeline_perf"):
+        print(why)
         return 77
     with laboratory_of(programs, FABRIC, shared=True) as laboratory:
         folder = laboratory.folder

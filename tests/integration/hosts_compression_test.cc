@@ -2,17 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include "cli/daemon_document.h"
 #include "src/numerics/wire_format.h"
 #include "tests/support/hosts_case.h"
+#include "tests/support/job_views.h"
 #include "tests/support/rank_runner.h"
 
 namespace harmonaize::testing {
@@ -74,30 +72,6 @@ void SumUp(ncclDataType_t type, size_t count, WireFormat format, int turn, int r
   }
 }
 
-/// Returns the formats of the plans of this daemon's communicators, by collective.
-std::vector<std::string> FormatsAt(DaemonProcess& daemon, const std::string& collective) {
-  const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
-  EXPECT_TRUE(status.ok()) << status.status().message();
-  std::vector<std::string> formats;
-  const auto report = nlohmann::json::parse(*status);
-  for (const auto& tenant : report.at("tenants")) {
-    for (const auto& communicator : tenant.at("communicators")) {
-      const auto id = std::to_string(communicator.at("id").get<uint64_t>());
-      const Result<std::string> told = FetchCommunicatorExplanation(daemon.socket_path(), id);
-      EXPECT_TRUE(told.ok()) << told.status().message();
-      const auto explained = nlohmann::json::parse(*told);
-      for (const auto& plan : explained.at("plans")) {
-        if (plan.at("collective") == collective) formats.push_back(plan.at("wire"));
-      }
-    }
-  }
-  return formats;
-}
-
-bool Contains(const std::vector<std::string>& all, const std::string& one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
-}
-
 void SumUpEverything(WireFormat format, int turns, int rank, int ranks, ncclComm_t world) {
   for (int turn = 0; turn < turns; ++turn) {
     const size_t counts[] = {1, 37, 70001, 400003};
@@ -126,7 +100,7 @@ TEST(Compression, SumsAreAlikeEverywhereAndNearTheTruth) {
     RunOnHosts(&cluster, {0, 1, 2, 3, 2}, [&](int rank, ncclComm_t world) {
       SumUpEverything(format, 4, rank, 5, world);
       if (rank != 0 || ::testing::Test::HasFailure()) return;
-      EXPECT_TRUE(Contains(FormatsAt(cluster.daemon(0), "AllReduce"), name));
+      EXPECT_TRUE(PlansAt(cluster.daemon(0), "AllReduce", "wire").contains(name));
     });
   }
 }
@@ -145,9 +119,9 @@ TEST(Compression, NothingIsRoundedThatWouldExceedTheBound) {
   RunOnHosts(&cluster, {0, 1}, [&](int rank, ncclComm_t world) {
     SumUp<float>(ncclFloat32, 400003, WireFormat::kSame, 0, rank, 2, world);
     if (rank != 0 || ::testing::Test::HasFailure()) return;
-    const std::vector<std::string> formats = FormatsAt(cluster.daemon(0), "AllReduce");
-    EXPECT_TRUE(Contains(formats, "same"));
-    EXPECT_FALSE(Contains(formats, "bf16"));
+    const std::set<std::string> formats = PlansAt(cluster.daemon(0), "AllReduce", "wire");
+    EXPECT_TRUE(formats.contains("same"));
+    EXPECT_FALSE(formats.contains("bf16"));
   });
 }
 

@@ -3,62 +3,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "cli/daemon_document.h"
 #include "harmonaize.h"
 #include "tests/support/cluster.h"
+#include "tests/support/eventually.h"
 #include "tests/support/hosts_case.h"
+#include "tests/support/job_views.h"
 #include "tests/support/rank_runner.h"
 
 namespace harmonaize::testing {
 namespace {
 
 using nlohmann::json;
-
-json GrantedTo(ncclComm_t communicator) {
-  const char* text = nullptr;
-  EXPECT_NCCL(hzGetGranted(communicator, &text));
-  return json::parse(text, nullptr, false);
-}
-
-/// Asks until it holds, for some seconds.
-bool Soon(const std::function<bool()>& holds) {
-  for (int i = 0; i < 400; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return false;
-}
-
-/// Returns a field of the newest plans for this collective, of the communicators that have their
-/// home at this daemon.
-std::set<std::string> PlansAt(DaemonProcess& daemon, const std::string& collective,
-                              const std::string& field) {
-  const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
-  EXPECT_TRUE(status.ok()) << status.status().message();
-  std::set<std::string> values;
-  const json document = json::parse(*status);
-  for (const json& tenant : document.at("tenants")) {
-    for (const json& communicator : tenant.at("communicators")) {
-      const std::string id = std::to_string(communicator.at("id").get<uint64_t>());
-      const Result<std::string> told = FetchCommunicatorExplanation(daemon.socket_path(), id);
-      EXPECT_TRUE(told.ok()) << told.status().message();
-      const json explained = json::parse(*told);
-      for (const json& plan : explained.at("plans")) {
-        if (plan.at("collective") == collective) values.insert(plan.at(field).get<std::string>());
-      }
-    }
-  }
-  return values;
-}
 
 TEST(RequirementsOfHosts, AStatementAtOneHostHoldsAtAll) {
   TestCluster cluster(3, "[policy]\nmost_priority = 2\n");
@@ -68,15 +29,16 @@ TEST(RequirementsOfHosts, AStatementAtOneHostHoldsAtAll) {
     if (rank == 2) {
       EXPECT_NCCL(hzSetRequirements(all, "collectives.priority = 3\nfaults.late_after = '7 s'"));
     }
-    EXPECT_TRUE(Soon([&] { return GrantedTo(all).at("values").size() == 2; })) << rank;
+    EXPECT_TRUE(Eventually(20, [&] { return GrantedTo(all).at("values").size() == 2; })) << rank;
     EXPECT_EQ(GrantedTo(all).at("values").at("collectives.priority"), 2);
     EXPECT_EQ(CountRanks(all), 4);
     // Later, at another host, key by key.
     if (rank == 1) {
       EXPECT_NCCL(hzSetRequirements(all, "faults.late_after = '8 s'"));
     }
-    EXPECT_TRUE(Soon([&] { return GrantedTo(all).at("values").at("faults.late_after") == "8 s"; }))
-        << rank;
+    EXPECT_TRUE(Eventually(20, [&] {
+      return GrantedTo(all).at("values").at("faults.late_after") == "8 s";
+    })) << rank;
     EXPECT_EQ(GrantedTo(all).at("values").at("collectives.priority"), 2);
     EXPECT_EQ(CountRanks(all), 4);
     // A communicator of the same job on fewer hosts has them, too.
@@ -108,7 +70,7 @@ TEST(RequirementsOfHosts, AHostThatComesLaterIsTold) {
     }
     ncclComm_t all = ranks.Join(rank);
     EXPECT_EQ(CountRanks(all), 3);
-    EXPECT_TRUE(Soon([&] { return GrantedTo(all).at("values").size() == 1; })) << rank;
+    EXPECT_TRUE(Eventually(20, [&] { return GrantedTo(all).at("values").size() == 1; })) << rank;
     EXPECT_EQ(CountRanks(all), 3);
     if (first != nullptr) {
       EXPECT_NCCL(ncclCommDestroy(first));
@@ -133,7 +95,7 @@ TEST(RequirementsOfHosts, StatementsThatMeetEndAlikeAtAllHosts) {
       EXPECT_EQ(CountRanks(all), 3);
     }
     // The ranks compare what they are granted, as a number.
-    EXPECT_TRUE(Soon([&] {
+    EXPECT_TRUE(Eventually(20, [&] {
       const std::string text = GrantedTo(all).at("text");
       float own[2] = {static_cast<float>(std::hash<std::string>()(text) % 65536), 0};
       own[1] = -own[0];
@@ -163,7 +125,7 @@ TEST(RequirementsOfHosts, AlgorithmsChangeInMidRun) {
         EXPECT_NCCL(ncclAllReduce(&follows, &follows, 1, ncclFloat, ncclMax, all, nullptr));
         return follows == 1;
       };
-      EXPECT_TRUE(Soon(sums_up)) << algorithm;
+      EXPECT_TRUE(Eventually(20, sums_up)) << algorithm;
     }
     // Where none of them carries a collective out, it is planned all the same.
     std::vector<float> data(6, 1);
@@ -195,7 +157,7 @@ TEST(RequirementsOfHosts, AnOverrideConcernsItsOwnSizesAlone) {
       EXPECT_NCCL(ncclAllReduce(&is_so, &is_so, 1, ncclFloat, ncclMax, all, nullptr));
       return is_so == 1;
     };
-    EXPECT_TRUE(Soon(follows));
+    EXPECT_TRUE(Eventually(20, follows));
   });
 }
 
@@ -214,9 +176,9 @@ TEST(RequirementsOfHosts, CompressionFollowsWhatTheJobAndTheProviderAllow) {
         return is_so == 1;
       };
       if (allowed) {
-        EXPECT_TRUE(Soon(compresses));
+        EXPECT_TRUE(Eventually(20, compresses));
       } else {
-        EXPECT_TRUE(Soon([&] { return GrantedTo(all).at("shortfalls").size() == 1; }));
+        EXPECT_TRUE(Eventually(20, [&] { return GrantedTo(all).at("shortfalls").size() == 1; }));
         for (int i = 0; i < 5; ++i) EXPECT_FALSE(compresses());
       }
     });

@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <limits.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -18,10 +16,9 @@
 
 #include "harmonaize.h"
 #include "nccl.h"
-#include "src/ipc/http_client.h"
-#include "src/ipc/http_socket.h"
 #include "src/ipc/operator_socket.h"
 #include "tests/support/cluster.h"
+#include "tests/support/daemon_http.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/hosts_case.h"
 #include "tests/support/other_users.h"
@@ -35,33 +32,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kHttpPatienceMs = 20'000;
-
-/// Connects to a Unix socket.
-FileDescriptor ConnectTo(const std::string& path) {
-  FileDescriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << path;
-  return fd;
+Answer AsTenant(const std::string& daemon_socket, const std::string& target) {
+  return Ask(daemon_socket, {.target = target});
 }
 
-/// Makes a request at a socket, and returns the status and the answer's JSON.
-std::pair<int, json> CallAt(const std::string& path, const HttpCall& call) {
-  const FileDescriptor socket = ConnectTo(path);
-  const Result<HttpReply> reply = CallHttp(socket, call, kHttpPatienceMs);
-  EXPECT_TRUE(reply.ok()) << reply.status().message();
-  if (!reply.ok()) return {0, nullptr};
-  return {reply->status, json::parse(reply->body, nullptr, false)};
-}
-
-std::pair<int, json> AsTenant(const std::string& daemon_socket, const std::string& target) {
-  return CallAt(HttpSocketPath(daemon_socket), {.target = target});
-}
-
-std::pair<int, json> AsOperator(const std::string& daemon_socket, HttpCall call) {
-  return CallAt(HttpSocketPath(OperatorSocketPath(daemon_socket)), call);
+Answer AsOperator(const std::string& daemon_socket, const HttpCall& call) {
+  return Ask(OperatorSocketPath(daemon_socket), call);
 }
 
 TEST(Http, ShowsAJobWithItsRanksAndWhatItHasDone) {
@@ -112,7 +88,7 @@ TEST(Http, AnAnswerAtOneHostReachesTheOneThatAnnounced) {
       EXPECT_EQ(status, 200) << notice;
     }
     hzEvent_t event;
-    EXPECT_NCCL(hzNextEvent(events, kHttpPatienceMs, &event));
+    EXPECT_NCCL(hzNextEvent(events, kAnsweredWithinMs, &event));
     EXPECT_EQ(json::parse(event.json).at("data").at("ranks"), json::array({1}));
     if (rank == 2) {
       EXPECT_NCCL(hzAcknowledge(event.id));
@@ -157,7 +133,7 @@ TEST(Http, AnnouncedMaintenanceReachesTheRanksOfAJob) {
       EXPECT_EQ(status, 200) << notice;
     }
     hzEvent_t event;
-    EXPECT_NCCL(hzNextEvent(events, kHttpPatienceMs, &event));
+    EXPECT_NCCL(hzNextEvent(events, kAnsweredWithinMs, &event));
     const json heard = json::parse(event.json);
     EXPECT_EQ(heard.at("type"), "io.harmonaize.maintenance.scheduled");
     EXPECT_EQ(heard.at("data").at("ranks"), json::array({0, 1}));
@@ -182,7 +158,7 @@ TEST(Http, AnnouncedMaintenanceReachesTheRanksOfAJob) {
     setenv("HARMONAIZE_JOB", "later", 1);
     EXPECT_NCCL(JoinNamed("later", 2, rank, &later));
     EXPECT_NCCL(hzSubscribe(later, nullptr, "", nullptr, nullptr, &events));
-    EXPECT_NCCL(hzNextEvent(events, kHttpPatienceMs, &event));
+    EXPECT_NCCL(hzNextEvent(events, kAnsweredWithinMs, &event));
     EXPECT_EQ(json::parse(event.json).at("type"), "io.harmonaize.maintenance.scheduled");
     EXPECT_NCCL(hzUnsubscribe(events));
     EXPECT_EQ(CountRanks(communicator), 2);
@@ -242,7 +218,7 @@ TEST(Http, UsersDoNotSeeEachOther) {
   SharedByProcesses<Board> board;
   const auto meet = [&](int step) {
     ++board->step;
-    for (int i = 0; i < kHttpPatienceMs && board->step < step; ++i) {
+    for (int i = 0; i < kAnsweredWithinMs && board->step < step; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   };

@@ -104,6 +104,8 @@ class Daemon:
                 [self.program, "--socket", self.socket, "--config",
                  str(self.folder / "provider.toml"), "--log-level", "info"], env=environment, stderr=log)
         eventually("the daemon answers", self.answers)
+        if "[http]" not in (self.folder / "provider.toml").read_text():
+            return
         # The log is written a moment after what it tells of.
         found = eventually("the daemon says its port", lambda: re.search(
             r" HTTPS? at \S+:(\d+)$", self.log.read_text(errors="replace"), re.MULTILINE))

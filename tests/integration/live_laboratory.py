@@ -163,6 +163,15 @@ def others_can_run(program):
         all(parent.stat().st_mode & 0o001 for parent in program.parents)
 
 
+def why_no_users(program):
+    """Why a test cannot run this program as several users here; None where it can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    if not others_can_run(program):
+        return f"other users cannot run {program}, or setpriv is missing"
+    return None
+
+
 def lines_of(path):
     """What a job has said so far."""
     return [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]

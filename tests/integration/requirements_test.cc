@@ -2,17 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -20,11 +16,12 @@
 #include "cli/daemon_document.h"
 #include "harmonaize.h"
 #include "nccl.h"
-#include "src/ipc/http_client.h"
-#include "src/ipc/http_socket.h"
 #include "src/ipc/operator_socket.h"
+#include "tests/support/daemon_http.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/eventually.h"
 #include "tests/support/hosts_case.h"
+#include "tests/support/job_views.h"
 #include "tests/support/other_users.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/shared_by_processes.h"
@@ -34,46 +31,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kAnsweredWithinMs = 20'000;
-
-FileDescriptor ConnectToSocket(const std::string& path) {
-  FileDescriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << path;
-  return fd;
-}
-
-/// The status and the document of an answer.
-using Answer = std::pair<int, json>;
-
-Answer Ask(const std::string& socket_path, const HttpCall& call) {
-  const FileDescriptor socket = ConnectToSocket(HttpSocketPath(socket_path));
-  const Result<HttpReply> reply = CallHttp(socket, call, kAnsweredWithinMs);
-  EXPECT_TRUE(reply.ok()) << reply.status().message();
-  if (!reply.ok()) return {0, nullptr};
-  return {reply->status, json::parse(reply->body, nullptr, false)};
-}
-
 Answer Put(const std::string& socket_path, const std::string& target, const std::string& text) {
   return Ask(socket_path,
              {.method = "PUT", .target = target, .body = text, .content_type = "application/toml"});
-}
-
-json Granted(ncclComm_t communicator) {
-  const char* text = nullptr;
-  EXPECT_NCCL(hzGetGranted(communicator, &text));
-  return json::parse(text, nullptr, false);
-}
-
-/// Asks until the document fits, for some seconds.
-bool Comes(const std::function<bool()>& fits) {
-  for (int i = 0; i < 400; ++i) {
-    if (fits()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return false;
 }
 
 void Write(const std::string& path, const std::string& text) {
@@ -100,7 +60,7 @@ TEST(Requirements, AFileIsStatedWithTheFirstCommunicatorAndWhatIsLessThanAskedIs
         "bandwidth_floor = \"1 GB/s\"\nobjective = \"throughput\"\n");
   setenv("HARMONAIZE_REQUIREMENTS", file.c_str(), 1);
   RunAlone([&](ncclComm_t alone) {
-    const json granted = Granted(alone);
+    const json granted = GrantedTo(alone);
     EXPECT_EQ(granted.at("name"), "llama");
     EXPECT_EQ(granted.at("values").at("collectives.priority"), 1);
     EXPECT_EQ(granted.at("values").at("collectives.objective"), "throughput");
@@ -145,10 +105,10 @@ TEST(Requirements, AFileWithAMistakeMakesNoCommunicator) {
 TEST(Requirements, LaterStatementsReplaceEarlierOnesKeyByKey) {
   const DaemonProcess daemon;
   RunAlone([&](ncclComm_t alone) {
-    EXPECT_EQ(Granted(alone).at("text"), "");
+    EXPECT_EQ(GrantedTo(alone).at("text"), "");
     EXPECT_NCCL(hzSetRequirements(alone, "faults.late_after = '9 s'\ncollectives.inline = false"));
     EXPECT_NCCL(hzSetRequirements(alone, "faults.late_after = '7 s'"));
-    json granted = Granted(alone);
+    json granted = GrantedTo(alone);
     EXPECT_EQ(granted.at("values").at("faults.late_after"), "7 s");
     EXPECT_EQ(granted.at("values").at("collectives.inline"), false);
     EXPECT_EQ(granted.at("changes"), 2);
@@ -160,7 +120,7 @@ TEST(Requirements, LaterStatementsReplaceEarlierOnesKeyByKey) {
     EXPECT_MENTIONS(alone, "text:1:21: 'faults.late_after'");
     EXPECT_EQ(hzSetRequirements(alone, nullptr), ncclInvalidArgument);
     EXPECT_EQ(hzSetRequirements(nullptr, ""), ncclInvalidArgument);
-    EXPECT_EQ(Granted(alone), granted) << "a mistake changes nothing";
+    EXPECT_EQ(GrantedTo(alone), granted) << "a mistake changes nothing";
     const std::string job = granted.at("job");
     const Answer forgotten = Ask(
         daemon.socket_path(), {.method = "DELETE", .target = "/v1/jobs/" + job + "/requirements"});
@@ -168,14 +128,14 @@ TEST(Requirements, LaterStatementsReplaceEarlierOnesKeyByKey) {
     EXPECT_EQ(forgotten.second.at("text"), "");
     // What was said after that holds.
     EXPECT_NCCL(hzSetRequirements(alone, "faults.late_after = '7 s'"));
-    EXPECT_EQ(Granted(alone).at("values").size(), 1u);
+    EXPECT_EQ(GrantedTo(alone).at("values").size(), 1u);
   });
 }
 
 TEST(Requirements, HttpTellsOfMistakesAndOfWhatWouldBeGranted) {
   const DaemonProcess daemon("[policy]\nmost_bandwidth_floor = \"1 GB/s\"\n");
   RunAlone([&](ncclComm_t alone) {
-    const std::string job = Granted(alone).at("job");
+    const std::string job = GrantedTo(alone).at("job");
     const std::string target = "/v1/jobs/" + job + "/requirements";
     const Answer wrong = Put(daemon.socket_path(), target, "\n[fualts]\n");
     EXPECT_EQ(wrong.first, 400);
@@ -192,7 +152,7 @@ TEST(Requirements, HttpTellsOfMistakesAndOfWhatWouldBeGranted) {
                                                     .content_type = "application/toml"});
     EXPECT_EQ(check.first, 200);
     EXPECT_EQ(check.second.at("shortfalls").size(), 1u) << check.second;
-    EXPECT_EQ(Granted(alone).at("changes"), 0) << "a check changes nothing";
+    EXPECT_EQ(GrantedTo(alone).at("changes"), 0) << "a check changes nothing";
   });
 }
 
@@ -213,16 +173,16 @@ TEST(Requirements, ThePolicyIsReadAnewOnSighup) {
   RunAlone([&](ncclComm_t alone) {
     EXPECT_NCCL(hzSetRequirements(alone, "collectives.priority = 2"));
     const auto priority = [&] {
-      return Granted(alone).at("values").at("collectives.priority").get<int>();
+      return GrantedTo(alone).at("values").at("collectives.priority").get<int>();
     };
     EXPECT_EQ(priority(), 0);
     rewrite("most_priority = 2\ndefaults.faults.late_after = \"20 s\"");
-    EXPECT_TRUE(Comes([&] { return priority() == 2; }));
-    EXPECT_EQ(Granted(alone).at("values").at("faults.late_after"), "20 s");
+    EXPECT_TRUE(Eventually(20, [&] { return priority() == 2; }));
+    EXPECT_EQ(GrantedTo(alone).at("values").at("faults.late_after"), "20 s");
     rewrite("most_priorty = 3");  // a mistake changes nothing
     rewrite("most_priority = 1");
-    EXPECT_TRUE(Comes([&] { return priority() == 1; }));
-    EXPECT_FALSE(Granted(alone).at("values").contains("faults.late_after"));
+    EXPECT_TRUE(Eventually(20, [&] { return priority() == 1; }));
+    EXPECT_FALSE(GrantedTo(alone).at("values").contains("faults.late_after"));
   });
 }
 
@@ -236,7 +196,7 @@ TEST(Requirements, OperatorsSetThePolicyAndTenantsSeeTheirOwn) {
     const std::string of_me =
         "[[policy.tenant]]\ntenant = \"" + std::to_string(getuid()) + "\"\nmost_priority = 3\n";
     EXPECT_EQ(Put(operators, "/v1/policy", of_me).first, 200);
-    EXPECT_EQ(Granted(alone).at("values").at("collectives.priority"), 3);
+    EXPECT_EQ(GrantedTo(alone).at("values").at("collectives.priority"), 3);
     const Answer mine = Ask(daemon.socket_path(), {.target = "/v1/policy"});
     EXPECT_EQ(mine.second.at("policy").at("most_priority"), 3) << mine.second;
     EXPECT_FALSE(mine.second.contains("tenants")) << "other tenants' are not told";
@@ -255,16 +215,18 @@ TEST(Requirements, NobodySpeaksForAnotherUsersJob) {
     std::atomic<int> step;
   };
   SharedByProcesses<Board> board;
-  const auto await = [&](int step) { EXPECT_TRUE(Comes([&] { return board->step >= step; })); };
+  const auto await = [&](int step) {
+    EXPECT_TRUE(Eventually(20, [&] { return board->step >= step; }));
+  };
   const pid_t alice = StartAs(kAlice, [&] {
     setenv("HARMONAIZE_JOB", "of alice", 1);
     ncclComm_t alone;
     if (JoinNamed("alone", 1, 0, &alone) != ncclSuccess) return 2;
     EXPECT_NCCL(hzSetRequirements(alone, "faults.late_after = '7 s'"));
-    Granted(alone).at("job").get<std::string>().copy(board->job, 63);
+    GrantedTo(alone).at("job").get<std::string>().copy(board->job, 63);
     board->step = 1;
     await(2);
-    EXPECT_EQ(Granted(alone).at("values").at("faults.late_after"), "7 s");
+    EXPECT_EQ(GrantedTo(alone).at("values").at("faults.late_after"), "7 s");
     // Her own changes are limited; nobody else's are, for that.
     EXPECT_NCCL(hzSetRequirements(alone, "faults.late_after = '8 s'"));
     EXPECT_NCCL(hzSetRequirements(alone, "faults.late_after = '9 s'"));
@@ -290,7 +252,7 @@ TEST(Requirements, NobodySpeaksForAnotherUsersJob) {
     EXPECT_EQ(Ask(daemon.socket_path(),
                   {.method = "POST", .target = hers + "/progress", .body = "{\"step\": 1}"}),
               none);
-    EXPECT_EQ(Granted(alone).at("text"), "");
+    EXPECT_EQ(GrantedTo(alone).at("text"), "");
     board->step = 2;
     await(3);
     EXPECT_NCCL(hzSetRequirements(alone, "faults.late_after = '8 s'"));
@@ -309,7 +271,7 @@ TEST(Requirements, ProgressIsToldAndStepsAreTimed) {
       EXPECT_NCCL(hzReportProgress(alone, &progress));
       EXPECT_NCCL(hzReportProgress(alone, &progress)) << "of another rank";
     }
-    const std::string job = Granted(alone).at("job");
+    const std::string job = GrantedTo(alone).at("job");
     const Answer told = Ask(daemon.socket_path(), {.target = "/v1/jobs/" + job + "/progress"});
     EXPECT_EQ(told.second.at("step"), 4) << told.second;
     EXPECT_EQ(told.second.at("samples"), 256);
@@ -383,7 +345,7 @@ TEST(Requirements, AfterGiveUpAfterAnOperationThatWaitsEnds) {
       EXPECT_MENTIONS(pair, "faults.give_up_after");
       board->given_up = true;
     } else {
-      EXPECT_TRUE(Comes([&] { return board->given_up.load(); }));
+      EXPECT_TRUE(Eventually(20, [&] { return board->given_up.load(); }));
       EXPECT_EQ(AllReduce(pair, 1000), ncclRemoteError);
     }
     EXPECT_NCCL(ncclCommAbort(pair));
@@ -404,7 +366,7 @@ TEST(Requirements, OnRankLossShrinkTheOtherRanksShrinkWithoutAnAbort) {
     EXPECT_NCCL(hzSetRequirements(all, "faults.on_rank_loss = 'shrink'"));
     EXPECT_EQ(CountRanks(all), 3);
     ++board->ready;
-    EXPECT_TRUE(Comes([&] { return board->ready == 3; }));
+    EXPECT_TRUE(Eventually(20, [&] { return board->ready == 3; }));
     if (rank == 1) _exit(0);
     EXPECT_EQ(AllReduce(all, 1000), ncclRemoteError);
     EXPECT_MENTIONS(all, "rank 1");
@@ -447,7 +409,7 @@ TEST(Requirements, ADeadlineThatIsMissedIsToldAndSoIsThatItIsKeptAgain) {
     until_told("requirement.unmet");
     EXPECT_NCCL(hzSetRequirements(pair, "collectives.deadline_us = 60000000"));
     until_told("requirement.met");
-    const std::string job = Granted(pair).at("job");
+    const std::string job = GrantedTo(pair).at("job");
     const Answer told = Ask(daemon.socket_path(), {.target = "/v1/jobs/" + job});
     EXPECT_GE(told.second.at("communicators").at(0).at("deadline").at("missed"), 1) << told.second;
     EXPECT_EQ(CountRanks(pair), 2);

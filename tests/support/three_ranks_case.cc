@@ -3,9 +3,6 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-#include <chrono>
-#include <thread>
-
 #include "tests/support/hosts_case.h"
 
 namespace harmonaize::testing {
@@ -42,15 +39,6 @@ void ThreeRanksTest::ExpectStopped(pid_t process) {
   int status = 0;
   EXPECT_EQ(waitpid(process, &status, WUNTRACED), process);
   EXPECT_TRUE(WIFSTOPPED(status));
-}
-
-bool ThreeRanksTest::Eventually(double seconds, const std::function<bool()>& holds) {
-  const auto start = std::chrono::steady_clock::now();
-  while (!holds()) {
-    if (SecondsSince(start) > seconds) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return true;
 }
 
 }  // namespace harmonaize::testing

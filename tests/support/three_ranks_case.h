@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/cluster.h"
+#include "tests/support/eventually.h"
 
 namespace harmonaize::testing {
 
@@ -31,8 +32,6 @@ class ThreeRanksTest : public ::testing::TestWithParam<std::vector<int>> {
   static void Release(HostedRanks& ranks) { ranks.PublishId(1, {}); }
   /// Waits in the test until the rank's process has stopped itself.
   static void ExpectStopped(pid_t process);
-  /// Returns whether this comes to hold in so many seconds.
-  static bool Eventually(double seconds, const std::function<bool()>& holds);
 
   inline static TestCluster* cluster_ = nullptr;
 };

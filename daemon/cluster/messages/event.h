@@ -24,7 +24,8 @@ struct EventMessage {
   std::string data{};     ///< Event::data. The reader checks it against the type's schema.
 };
 
-/// What is left of one statement about a job's requirements (Statements).
+/// A statement about a job's requirements, without the keys that later ones have replaced
+/// (Statements).
 struct StatedRequirements {
   uint64_t number = 0;  ///< StatementStamp.
   uint64_t unique = 0;

@@ -53,7 +53,7 @@ struct TrafficRhythm {
   double begun_seconds = 0;
 };
 
-/// What was granted to the job of a communicator, as far as links are concerned.
+/// The terms that the traffic of a communicator has by what was granted to its job.
 struct TrafficTerms {
   uint32_t user = 0;
   uint64_t communicator = 0;

@@ -14,8 +14,8 @@ struct ProcessRequirements {
 };
 
 /// Returns what the file says, which is opened and read once, at the first call. Errors:
-/// kInvalidArgument, with file, line and column, for a file with a mistake; kSystemError for one
-/// that cannot be read. Thread: any.
+/// kInvalidArgument, with file, line and column, for a file with a mistake; those of ReadSmallFile
+/// for one that cannot be read. Thread: any.
 const Result<ProcessRequirements>& RequirementsOfProcess();
 
 /// Reads a file of requirements that a user has named. It may be of any kind: nothing is waited

@@ -267,44 +267,52 @@ WireTerms AnyFormat(double error_bound) {
 
 TEST(PlannerTest, SendsSumsInAFormatThatIsFasterWithinTheBound) {
   const FabricModel model = ShippedFabric("two-racks");
-  const Planner planner = PlannerFor(model, ProblemOn(model, Collective::kAllReduce),
-                                     {.terms = {.wire = AnyFormat(0.02)}});
-  const RankedPlan plain = planner.PlanFor(kLarge, {}).plans[0];
-  const RankedPlan bf16 = planner.PlanFor(kLarge).plans[0];
+  const auto best = [&](uint64_t bytes, const WireTerms& wire) {
+    return PlannerFor(model, ProblemOn(model, Collective::kAllReduce), {.terms = {.wire = wire}})
+        .PlanFor(bytes)
+        .plans[0];
+  };
+  const RankedPlan plain = best(kLarge, {});
+  const RankedPlan bf16 = best(kLarge, AnyFormat(0.02));
   EXPECT_EQ(plain.wire, WireFormat::kSame);
   EXPECT_EQ(bf16.wire, WireFormat::kBf16);
   EXPECT_GT(plain.prediction.seconds, 1.9 * bf16.prediction.seconds);
-  const RankedPlan fp8 = planner.PlanFor(kLarge, AnyFormat(0.5)).plans[0];
+  const RankedPlan fp8 = best(kLarge, AnyFormat(0.5));
   EXPECT_EQ(fp8.wire, WireFormat::kFp8);
   EXPECT_GT(plain.prediction.seconds, 3.7 * fp8.prediction.seconds);
   // Small messages take as long in any format.
-  EXPECT_EQ(planner.PlanFor(256, AnyFormat(0.5)).plans[0].wire, WireFormat::kSame);
+  EXPECT_EQ(best(256, AnyFormat(0.5)).wire, WireFormat::kSame);
 }
 
 TEST(PlannerTest, KeepsTheErrorBoundWithEachPlan) {
   const FabricModel model = ShippedFabric("two-racks");
-  const Planner planner = PlannerFor(model, ProblemOn(model, Collective::kAllReduce),
-                                     {.terms = {.wire = AnyFormat(1)}});
   for (const double bound : {0.0, 0.005, 0.008, 0.012, 0.02, 0.2, 1.0}) {
-    for (const RankedPlan& plan : planner.PlanFor(kLarge, AnyFormat(bound)).plans) {
+    const Planner planner = PlannerFor(model, ProblemOn(model, Collective::kAllReduce),
+                                       {.terms = {.wire = AnyFormat(bound)}});
+    const PlannedSize size = planner.PlanFor(kLarge);
+    for (const RankedPlan& plan : size.plans) {
       const int roundings = planner.candidates()[plan.candidate].roundings;
       ASSERT_GE(roundings, 2);
       EXPECT_LE(WireErrorBound(plan.wire, roundings, 4), bound) << AlgorithmOf(planner, plan);
     }
+    if (bound == 0.005) {
+      EXPECT_EQ(size.plans[0].wire, WireFormat::kSame);
+    }
   }
-  EXPECT_EQ(planner.PlanFor(kLarge, AnyFormat(0.005)).plans[0].wire, WireFormat::kSame);
 }
 
 TEST(PlannerTest, WithADeadlineTheLeastLossyFormatThatMeetsItIsUsed) {
   const FabricModel model = ShippedFabric("two-racks");
-  const Planner planner = PlannerFor(model, ProblemOn(model, Collective::kAllReduce),
-                                     {.terms = {.wire = AnyFormat(0.5)}});
-  const double plain = planner.PlanFor(kLarge, {}).plans[0].prediction.seconds;
+  const auto best = [&](const PlanTerms& terms) {
+    return PlannerFor(model, ProblemOn(model, Collective::kAllReduce), {.terms = terms})
+        .PlanFor(kLarge)
+        .plans[0];
+  };
+  const double plain = best({}).prediction.seconds;
   const auto format = [&](double deadline_seconds, bool fp8 = true) {
-    WireTerms terms = AnyFormat(0.5);
-    terms.fp8 = fp8;
-    terms.deadline_seconds = deadline_seconds;
-    return planner.PlanFor(kLarge, terms).plans[0].wire;
+    PlanTerms terms{.deadline_seconds = deadline_seconds, .wire = AnyFormat(0.5)};
+    terms.wire.fp8 = fp8;
+    return best(terms).wire;
   };
   EXPECT_EQ(format(1.01 * plain), WireFormat::kSame);
   EXPECT_EQ(format(0.9 * plain), WireFormat::kBf16);

@@ -18,7 +18,7 @@ TEST(JobTerms, OfAJobThatSaysNothingAreTheDefaults) {
   EXPECT_EQ(terms.For("tp0", Collective::kAllReduce, 1 << 20), CollectiveTerms{});
   EXPECT_EQ(terms.SharingOf("tp0"), SharingTerms{});
   EXPECT_EQ(terms.faults(), FaultTerms{});
-  EXPECT_FALSE(terms.DependsOnOperation("tp0"));
+  EXPECT_EQ(terms.SizesToTellApart("tp0"), std::vector<uint64_t>{0});
 }
 
 TEST(JobTerms, HaveEveryKeyThatSaysHowOperationsAreCarriedOut) {
@@ -87,8 +87,8 @@ deadline_us = 50
   EXPECT_EQ(objective("tp0", Collective::kAllReduce, 4 * kMiB + 1), Objective::kLatency);
   EXPECT_EQ(terms.SharingOf("tp0").priority, 2);
   EXPECT_EQ(terms.SharingOf("pp0").priority, 1);
-  EXPECT_TRUE(terms.DependsOnOperation("tp0"));
-  EXPECT_FALSE(terms.DependsOnOperation("dp"));
+  EXPECT_EQ(terms.SizesToTellApart("tp0"), (std::vector<uint64_t>{0, kMiB, 4 * kMiB + 1}));
+  EXPECT_EQ(terms.SizesToTellApart("dp"), std::vector<uint64_t>{0});
 }
 
 TEST(MatchesPattern, StarsStandForAnyCharacters) {

@@ -1,4 +1,4 @@
-#include "daemon/sources/small_file.h"
+#include "src/base/small_file.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace harmonaize::daemon {
+namespace harmonaize {
 namespace {
 
 class SmallFileTest : public ::testing::Test {
@@ -40,4 +40,4 @@ TEST_F(SmallFileTest, WhatIsNoRegularFileIsRefusedWithoutWaiting) {
 }
 
 }  // namespace
-}  // namespace harmonaize::daemon
+}  // namespace harmonaize

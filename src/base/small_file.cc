@@ -1,20 +1,23 @@
-#include "daemon/sources/small_file.h"
+#include "src/base/small_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/file_descriptor.h"
+namespace harmonaize {
 
-namespace harmonaize::daemon {
-
-Result<std::string> ReadSmallFile(const std::string& path, size_t most_bytes) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+Result<FileDescriptor> OpenRegularFile(const std::string& path) {
+  FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.valid()) return ErrnoError(errno, "cannot open " + path);
-  struct stat about;
+  struct stat about {};
   if (fstat(file.get(), &about) != 0) return ErrnoError(errno, "cannot look at " + path);
   if (!S_ISREG(about.st_mode)) return InvalidUsage("{} is no regular file", path);
+  return file;
+}
+
+Result<std::string> ReadToEnd(const FileDescriptor& file, const std::string& path,
+                              size_t most_bytes) {
   std::string text(most_bytes + 1, '\0');
   size_t bytes = 0;
   while (bytes < text.size()) {
@@ -29,4 +32,9 @@ Result<std::string> ReadSmallFile(const std::string& path, size_t most_bytes) {
   return text;
 }
 
-}  // namespace harmonaize::daemon
+Result<std::string> ReadSmallFile(const std::string& path, size_t most_bytes) {
+  HZ_ASSIGN_OR_RETURN(const FileDescriptor file, OpenRegularFile(path));
+  return ReadToEnd(file, path, most_bytes);
+}
+
+}  // namespace harmonaize

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "src/base/status.h"
+#include "src/ipc/http_client.h"
+
+namespace harmonaize::shim {
+
+/// Calls the HTTP interface of this host's daemon, and returns the body of its answer, which must
+/// come within a few seconds. Errors: none answers; kInvalidUsage, with the daemon's reason, if it
+/// refuses.
+Result<std::string> CallDaemon(const HttpCall& call);
+
+}  // namespace harmonaize::shim
