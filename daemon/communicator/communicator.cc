@@ -382,10 +382,10 @@ Result<InlineSegment*> Communicator::Inline() {
 }
 
 // Returns what goes inline by the host's measured costs and by the job's terms.
-InlineLimits Communicator::InlineLimitsNow() const {
+InlineLimits Communicator::InlineLimitsNow() {
   InlineLimits limits = InlineLimitsFor(
       services_.config->inline_path, services_.tuning->Choice(services_.work->machine()), ranks());
-  LimitInline(terms(), name_, ranks(), &limits);
+  LimitInline(own_terms(), ranks(), &limits);
   return limits;
 }
 
@@ -394,12 +394,20 @@ const JobTerms& Communicator::terms() const {
   return job_ == nullptr ? of_no_job : *job_->terms;
 }
 
+const CommunicatorTerms& Communicator::own_terms() {
+  static const auto of_no_job = std::make_shared<const JobTerms>();
+  const std::shared_ptr<const JobTerms>& granted = job_ == nullptr ? of_no_job : job_->terms;
+  if (!own_terms_.has_value() || own_terms_->job() != granted) {
+    own_terms_.emplace(granted, name_);
+    operation_terms_.Clear();
+  }
+  return *own_terms_;
+}
+
 const OperationTerms& Communicator::TermsOf(const OperationDescriptor& descriptor) {
-  static const OperationTerms of_no_job;
-  if (job_ == nullptr) return of_no_job;
   const uint64_t bytes = OperationBytes(descriptor.collective, ranks(),
                                         descriptor.count * DataTypeSize(descriptor.type));
-  return operation_terms_.For(job_->terms, name_, descriptor.collective, bytes);
+  return operation_terms_.For(own_terms(), descriptor.collective, bytes);
 }
 
 void Communicator::SetWorkTerms(const OperationDescriptor& descriptor, Operands* operands) {

@@ -69,6 +69,8 @@ class Communicator final : private LocalOwner {
   void SetJob(Job* job);
   /// Returns the terms that were granted to its job.
   const JobTerms& terms() const;
+  /// Returns those of its own operations.
+  const CommunicatorTerms& own_terms();
   /// Returns what they mean for an operation.
   const OperationTerms& TermsOf(const OperationDescriptor& descriptor);
   void SetWorkTerms(const OperationDescriptor& descriptor, Operands* operands) override;
@@ -231,7 +233,7 @@ class Communicator final : private LocalOwner {
  private:
   void OnLocalDone(MatchedOperation* operation, const Status& outcome) override;
 
-  InlineLimits InlineLimitsNow() const;
+  InlineLimits InlineLimitsNow();
   size_t PlaceOf(int rank) const { return place_of_rank_[static_cast<size_t>(rank)]; }
   void PostCollective(PostedOperation* part);
   void PostPair(PostedOperation* part);
@@ -288,7 +290,8 @@ class Communicator final : private LocalOwner {
   bool doom_posted_ = false;    ///< A call of FailDoomed is posted.
   bool launch_posted_ = false;  ///< A call of LaunchReady is posted.
   OperationPool pool_;
-  OperationTermsTable operation_terms_;
+  std::optional<CommunicatorTerms> own_terms_;  // of what was granted when they were asked for
+  OperationTermsCache operation_terms_;         // by these
   DeadlineWatch deadlines_;
   LateReporter late_{this, &window_, &pairs_};
   WaitLister wait_lister_{this, &window_, &pairs_};

@@ -2,9 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
-#include <string_view>
-#include <vector>
 
 #include "src/base/collective.h"
 #include "src/requirements/terms.h"
@@ -19,26 +16,29 @@ struct OperationTerms {
   double percentile = 99;       ///< Percentage of operations that are to keep it.
 };
 
-/// The terms of one communicator's operations, made once and looked up for each operation. Thread:
+/// The terms of one communicator's operations, those of the last one of each kind at hand. Thread:
 /// engine.
-class OperationTermsTable {
+class OperationTermsCache {
  public:
-  /// Returns the terms of an operation (bytes as nccl-tests count them) by what is granted now.
-  const OperationTerms& For(const std::shared_ptr<const JobTerms>& granted,
-                            std::string_view communicator, Collective collective, uint64_t bytes) {
-    if (granted != granted_) Make(granted, communicator);
-    const auto row = static_cast<size_t>(collective);
-    size_t size = sizes_.size() - 1;
-    while (bytes < sizes_[size]) --size;
-    return terms_[row][size];
+  /// Returns the terms of an operation (bytes as nccl-tests count them) by `granted`, which are the
+  /// same in all calls until Clear.
+  const OperationTerms& For(const CommunicatorTerms& granted, Collective collective,
+                            uint64_t bytes) {
+    Last& last = last_[static_cast<size_t>(collective)];
+    if (!last.is_known || last.bytes != bytes) last = Make(granted, collective, bytes);
+    return last.terms;
   }
+  void Clear() { last_ = {}; }
 
  private:
-  void Make(const std::shared_ptr<const JobTerms>& granted, std::string_view communicator);
+  struct Last {
+    bool is_known = false;
+    uint64_t bytes = 0;
+    OperationTerms terms;
+  };
+  static Last Make(const CommunicatorTerms& granted, Collective collective, uint64_t bytes);
 
-  std::shared_ptr<const JobTerms> granted_;
-  std::vector<uint64_t> sizes_;                                      // ascending from 0
-  std::array<std::vector<OperationTerms>, kCollectiveCount> terms_;  // by the last size below
+  std::array<Last, kCollectiveCount> last_;  // by Collective
 };
 
 }  // namespace harmonaize::daemon

@@ -18,23 +18,13 @@ uint64_t StreamLimit(const InlineConfig& config, int processors, int ranks) {
   return ranks < processors ? kOverlappedBytes : std::numeric_limits<uint64_t>::max();
 }
 
-/// Returns the bytes of the smallest operation that is not to go inline; nullopt if all are.
-std::optional<uint64_t> LeastOutside(const JobTerms& terms, std::string_view communicator,
-                                     Collective collective) {
-  for (const uint64_t bytes : terms.SizesToTellApart(communicator)) {
-    if (!terms.For(communicator, collective, bytes).may_go_inline) return bytes;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
-void LimitInline(const JobTerms& terms, std::string_view communicator, int ranks,
-                 InlineLimits* limits) {
+void LimitInline(const CommunicatorTerms& terms, int ranks, InlineLimits* limits) {
   bool any = false;
   for (size_t i = 0; i < kCollectiveCount; ++i) {
     const auto collective = static_cast<Collective>(i);
-    const std::optional<uint64_t> outside = LeastOutside(terms, communicator, collective);
+    const std::optional<uint64_t> outside = terms.LeastOutsideInline(collective);
     any |= outside != 0;
     if (!outside.has_value()) continue;
     const uint64_t of_block = OperationBytes(collective, ranks, 1);

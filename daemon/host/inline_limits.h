@@ -2,14 +2,13 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 
 #include "daemon/config/config.h"
 #include "src/base/collective.h"
 #include "src/planner/inline_choice.h"
 
 namespace harmonaize {
-class JobTerms;
+class CommunicatorTerms;
 }  // namespace harmonaize
 
 namespace harmonaize::daemon {
@@ -32,9 +31,8 @@ inline constexpr uint64_t kOverlappedBytes = 256 << 10;
 /// them open. `ranks` is the number of ranks of the communicator.
 InlineLimits InlineLimitsFor(const InlineConfig& config, const InlineChoice& choice, int ranks);
 
-/// Lowers limits to what a job wants to go inline on a communicator of this name. A collective of
-/// which some sizes are not to go inline goes inline below the least of them.
-void LimitInline(const JobTerms& terms, std::string_view communicator, int ranks,
-                 InlineLimits* limits);
+/// Lowers limits to what a job wants to go inline on a communicator. A collective of which some
+/// sizes are not to go inline goes inline below the least of them.
+void LimitInline(const CommunicatorTerms& terms, int ranks, InlineLimits* limits);
 
 }  // namespace harmonaize::daemon

@@ -39,11 +39,16 @@ bool JobRelay::Visit(const Job& job, const CameBy& came_by,
   return all;
 }
 
+bool JobRelay::SendToPeer(const Communicator& communicator, transport::PeerId peer,
+                          const ClusterMessage& message) const {
+  return services_.cluster->SendFor(communicator.tenant().identity, peer, message).ok();
+}
+
 bool JobRelay::SendTo(const Communicator& communicator, const ClusterMessage& message,
                       const CameBy& came_by) const {
   const auto send = [&](transport::PeerId peer) {
     if (came_by.communicator != nullptr && peer == came_by.peer) return true;
-    return services_.cluster->SendFor(communicator.tenant().identity, peer, message).ok();
+    return SendToPeer(communicator, peer, message);
   };
   const HostGroup& group = *communicator.host_group();
   if (!group.is_home()) return send(group.roster().home);

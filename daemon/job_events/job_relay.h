@@ -56,7 +56,17 @@ class JobRelay {
     return SendTo(communicator, ClusterMessage(std::move(message)), came_by);
   }
 
+  /// Sends a message, whose `about` is set, to one daemon alone, from which something has come by
+  /// way of this communicator. Returns as Spread.
+  template <typename Message>
+  bool Reply(const Communicator& communicator, transport::PeerId peer, Message message) const {
+    message.about = KeyOf(communicator);
+    return SendToPeer(communicator, peer, ClusterMessage(std::move(message)));
+  }
+
  private:
+  bool SendToPeer(const Communicator& communicator, transport::PeerId peer,
+                  const ClusterMessage& message) const;
   bool Visit(const Job& job, const CameBy& came_by,
              const std::function<bool(const Communicator&)>& send) const;
   bool SendTo(const Communicator& communicator, const ClusterMessage& message,

@@ -76,7 +76,7 @@ PlanKey PlanTable::KeyFor(const OperationDescriptor& descriptor) {
 PlanTerms PlanTable::TermsOf(const PlanKey& key) const {
   const uint64_t bytes = OperationBytes(key.collective, communicator_->ranks(),
                                         SizeClasses()[static_cast<size_t>(key.size_class)]);
-  return PlanTermsOf(communicator_->terms().For(communicator_->name(), key.collective, bytes));
+  return PlanTermsOf(communicator_->own_terms().For(key.collective, bytes));
 }
 
 void PlanTable::OnTermsChanged() {

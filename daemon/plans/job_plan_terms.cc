@@ -1,5 +1,8 @@
 #include "daemon/plans/job_plan_terms.h"
 
+#include <string>
+#include <vector>
+
 namespace harmonaize::daemon {
 namespace {
 
@@ -13,13 +16,17 @@ PlanObjective PlanObjectiveOf(Objective objective) {
   return PlanObjective::kFastest;
 }
 
+std::vector<std::string> ListOf(const std::vector<std::string>* names) {
+  return names == nullptr ? std::vector<std::string>() : *names;
+}
+
 }  // namespace
 
 PlanTerms PlanTermsOf(const CollectiveTerms& granted) {
   return {.objective = PlanObjectiveOf(granted.objective),
           .deadline_seconds = granted.deadline_seconds,
-          .allowed_algorithms = granted.allowed_algorithms,
-          .forbidden_algorithms = granted.forbidden_algorithms,
+          .allowed_algorithms = ListOf(granted.allowed_algorithms),
+          .forbidden_algorithms = ListOf(granted.forbidden_algorithms),
           .reproducible = granted.reproducible,
           .wire = {.bf16 = granted.compression.bf16,
                    .fp8 = granted.compression.fp8,

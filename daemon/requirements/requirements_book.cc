@@ -16,6 +16,7 @@
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/measure.h"
 
@@ -26,11 +27,10 @@ namespace {
 constexpr RateLimit kMinutes{.per_second = 1.0 / 60, .burst = 1};
 /// How many jobs of one tenant may change as often as one job may.
 constexpr double kJobsThatChange = 8;
-/// Communicators that are told of other terms at a time: the engine serves others in between.
-constexpr size_t kToldAtOnce = 64;
-/// Jobs whose grants are renewed at a time by another policy, likewise: one of as many overrides as
-/// there may be takes some tenths of a millisecond.
-constexpr size_t kRenewedAtOnce = 8;
+/// Time, in nanoseconds, after which the engine serves others again while communicators are told of
+/// other terms, or jobs are granted anew by another policy. One of them may take longer: some
+/// tenths of a millisecond, with as many overrides as there may be.
+constexpr uint64_t kTurnNanoseconds = 300'000;
 /// Time after which statements are sent again to a daemon that did not take them.
 constexpr std::chrono::seconds kSendAgainAfter{1};
 /// Most communicators of a job whose floors a grant looks at: the engine serves nobody else
@@ -190,44 +190,47 @@ void RequirementsBook::Renew(Job& job, Entry& entry) {
 
 void RequirementsBook::TellCommunicators(const Job& job) {
   const bool is_posted = !to_tell_.empty();
-  const std::vector<uint64_t> ids = services_.by_job->IdsOf(job);
-  to_tell_.insert(to_tell_.end(), ids.begin(), ids.end());
+  for (const uint64_t id : services_.by_job->IdsOf(job)) {
+    to_tell_.Add(job.tenant->identity.number, id);
+  }
   if (!is_posted && !to_tell_.empty()) {
     services_.loop->Post(lifetime_.Guard([this] { TellSome(); }));
   }
 }
 
 void RequirementsBook::TellSome() {
-  for (size_t told = 0; told < kToldAtOnce && !to_tell_.empty(); ++told) {
-    Communicator* const communicator = services_.communicators->FindById(to_tell_.front());
-    to_tell_.pop_front();
+  const uint64_t until_ns = MonotonicNanoseconds() + kTurnNanoseconds;
+  do {
+    const auto next = to_tell_.Next();
+    if (!next.has_value()) return;
+    Communicator* const communicator = services_.communicators->FindById(next->second);
     if (communicator == nullptr) continue;
     GuardedAndLogged("other terms", [communicator] { communicator->OnTermsChanged(); });
-  }
+  } while (MonotonicNanoseconds() < until_ns);
   if (!to_tell_.empty()) services_.loop->Post(lifetime_.Guard([this] { TellSome(); }));
 }
 
 void RequirementsBook::SetPolicy(PolicyConfig policy) {
   policy_ = std::move(policy);
   const bool is_posted = !to_renew_.empty();
-  to_renew_.clear();
   for (const auto& [key, job] : services_.jobs->all()) {
-    if (services_.by_job->Has(job.get())) to_renew_.push_back(key);
+    if (services_.by_job->Has(job.get())) to_renew_.Add(key.first, key.second);
   }
   if (!is_posted) RenewSome();
 }
 
 void RequirementsBook::RenewSome() {
-  for (size_t renewed = 0; renewed < kRenewedAtOnce && !to_renew_.empty(); ++renewed) {
-    const auto [tenant, id] = to_renew_.front();
-    to_renew_.pop_front();
-    Job* const job = services_.jobs->FindById(id, tenant);
+  const uint64_t until_ns = MonotonicNanoseconds() + kTurnNanoseconds;
+  do {
+    const auto next = to_renew_.Next();
+    if (!next.has_value()) break;
+    Job* const job = services_.jobs->FindById(next->second, next->first);
     if (job == nullptr || !services_.by_job->Has(job)) continue;
     // A job about which nothing was said has the defaults, and the bounds.
     const bool is_known = entries_.contains(job);
     if (!is_known && WouldGrant(job->tenant->identity, {}).granted == Requirements{}) continue;
     Renew(*job, entries_[job]);
-  }
+  } while (MonotonicNanoseconds() < until_ns);
   SumUpDuties();
   if (!to_renew_.empty()) services_.loop->Post(lifetime_.Guard([this] { RenewSome(); }));
 }
@@ -259,8 +262,8 @@ void RequirementsBook::OnFormed(const Communicator& communicator, int /*hosts*/)
     if (formed == nullptr) return;
     const auto of_job = entries_.find(formed->job());
     if (of_job == entries_.end()) return;
-    const RequirementsMessage message = MessageOf(of_job->second.statements);
-    if (!services_.relay->SendBy(*formed, message, {})) SendLater(*formed->job());
+    const RequirementsDigestMessage digest{.about = 0, .digest = DigestOf(*of_job->first)};
+    if (!services_.relay->SendBy(*formed, digest, {})) SendLater(*formed->job());
   }));
 }
 
@@ -308,7 +311,33 @@ void RequirementsBook::SendWhatIsOwed() {
 void RequirementsBook::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   if (const auto* const statements = message.As<RequirementsMessage>()) {
     OnStatements(peer, *statements);
+  } else if (const auto* const digest = message.As<RequirementsDigestMessage>()) {
+    OnDigest(peer, *digest);
+  } else if (const auto* const asked = message.As<AskRequirementsMessage>()) {
+    OnAsked(peer, *asked);
   }
+}
+
+uint64_t RequirementsBook::DigestOf(const Job& job) const {
+  const Entry* const entry = Find(job);
+  return entry == nullptr ? Statements().Digest() : entry->statements.Digest();
+}
+
+// A communicator forms often, and documents are long: they are sent where they are not known.
+void RequirementsBook::OnDigest(transport::PeerId peer, const RequirementsDigestMessage& message) {
+  const Communicator* const communicator = services_.relay->ToldOf(message.about, peer);
+  if (communicator == nullptr || DigestOf(*communicator->job()) == message.digest) return;
+  // What is lost here is asked for by way of the next communicator.
+  static_cast<void>(services_.relay->Reply(*communicator, peer, AskRequirementsMessage{}));
+}
+
+void RequirementsBook::OnAsked(transport::PeerId peer, const AskRequirementsMessage& message) {
+  const Communicator* const communicator = services_.relay->ToldOf(message.about, peer);
+  if (communicator == nullptr) return;
+  const Entry* const entry = Find(*communicator->job());
+  if (entry == nullptr) return;
+  const bool taken = services_.relay->Reply(*communicator, peer, MessageOf(entry->statements));
+  if (!taken) SendLater(*communicator->job());
 }
 
 // Documents are read apart from the engine's thread. Those of one tenant keep their order.

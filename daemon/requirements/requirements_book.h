@@ -1,13 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <set>
-#include <utility>
 
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator_observer.h"
@@ -17,6 +15,7 @@
 #include "daemon/job_events/job_relay.h"
 #include "daemon/quota/holdings.h"
 #include "daemon/quota/rate_table.h"
+#include "daemon/requirements/fair_queue.h"
 #include "daemon/requirements/grant.h"
 #include "daemon/requirements/statements.h"
 #include "daemon/runtime/lifetime.h"
@@ -110,6 +109,9 @@ class RequirementsBook final : public CommunicatorObserver {
   void SendLater(Job& job);
   void SendWhatIsOwed();
   static RequirementsMessage MessageOf(const Statements& statements);
+  uint64_t DigestOf(const Job& job) const;
+  void OnDigest(transport::PeerId peer, const RequirementsDigestMessage& message);
+  void OnAsked(transport::PeerId peer, const AskRequirementsMessage& message);
   void OnStatements(transport::PeerId peer, const RequirementsMessage& message);
   void OnParsed(transport::PeerId peer, const Parsed& parsed);
 
@@ -117,11 +119,10 @@ class RequirementsBook final : public CommunicatorObserver {
   PolicyConfig policy_;
   RateTable changes_;  ///< By tenant and job, and by tenant; in minutes' worth of changes.
   std::map<Job*, Entry, std::less<>> entries_;
-  EngineDuties duties_;           ///< By all entries.
-  std::deque<uint64_t> to_tell_;  ///< Communicator::id of those whose job has other terms.
-  /// JobTable::Key of jobs that the policy has not been applied to yet.
-  std::deque<std::pair<uint32_t, JobIdentity>> to_renew_;
-  std::set<Job*> owed_;  ///< Jobs whose statements another daemon did not take.
+  EngineDuties duties_;              ///< By all entries.
+  FairQueue<uint64_t> to_tell_;      ///< Communicator::id of those whose job has other terms.
+  FairQueue<JobIdentity> to_renew_;  ///< Jobs that the policy has not been applied to yet.
+  std::set<Job*> owed_;              ///< Jobs whose statements another daemon did not take.
   LoopTimer retry_;
   Lifetime lifetime_;
 };

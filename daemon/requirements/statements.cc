@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/mix_bits.h"
 #include "src/base/random.h"
 
 namespace harmonaize::daemon {
@@ -61,6 +62,23 @@ std::map<StatementStamp, Requirements> Statements::ByStamp() const {
   if (!overrides_.tables.empty()) statements[overrides_.stamp].overrides = overrides_.tables;
   if (!launches_.tables.empty()) statements[launches_.stamp].launches = launches_.tables;
   return statements;
+}
+
+uint64_t Statements::Digest() const {
+  uint64_t digest = 0;
+  const auto mix = [&digest](uint64_t value) { digest = MixBits(digest ^ value); };
+  const auto mix_stamp = [&mix](const StatementStamp& stamp) {
+    mix(stamp.number);
+    mix(stamp.unique);
+  };
+  mix_stamp(forgotten_);
+  for (const auto& [key, known] : values_) {
+    for (const char letter : key) mix(static_cast<unsigned char>(letter));
+    mix_stamp(known.stamp);
+  }
+  mix_stamp(overrides_.stamp);
+  mix_stamp(launches_.stamp);
+  return digest;
 }
 
 StatementStamp Statements::Next() const {

@@ -46,6 +46,9 @@ class Statements {
   const StatementStamp& forgotten() const { return forgotten_; }
   /// Returns the stamp of a statement that is made now.
   StatementStamp Next() const;
+  /// Returns a number that is the same at hosts that know the same: of what was said, which
+  /// statement it is of, and up to which one all was taken back.
+  uint64_t Digest() const;
   /// Returns whether there is nothing that another host could have to know.
   bool empty() const { return newest_.number == 0; }
 

@@ -27,57 +27,82 @@ Objective ObjectiveNamed(std::string_view name) {
   return Objective::kBalanced;
 }
 
-void TakeSharing(const RequirementTable& table, const std::string& prefix, SharingTerms* terms) {
-  Take<int64_t>(table, prefix + "priority", &terms->priority);
-  Take<double>(table, prefix + "bandwidth_floor", &terms->floor_bytes_per_second);
-  Take<double>(table, prefix + "bandwidth_cap", &terms->cap_bytes_per_second);
-}
-
-/// Takes in what a table says of [collectives], whose keys have this prefix there.
-void TakeCollectives(const RequirementTable& table, const std::string& prefix,
-                     CollectiveTerms* terms) {
-  if (const auto* objective = Find<std::string>(table, prefix + "objective")) {
-    terms->objective = ObjectiveNamed(*objective);
+std::optional<Collective> CollectiveNamed(const std::string* name) {
+  if (name == nullptr) return std::nullopt;
+  for (size_t i = 0; i < kCollectiveCount; ++i) {
+    if (*name == CollectiveName(static_cast<Collective>(i))) return static_cast<Collective>(i);
   }
-  if (const double* deadline = Find<double>(table, prefix + "deadline_us")) {
-    terms->deadline_seconds = *deadline * 1e-6;
-  }
-  Take<double>(table, prefix + "percentile", &terms->percentile);
-  using Names = std::vector<std::string>;
-  Take<Names>(table, prefix + "algorithms.allow", &terms->allowed_algorithms);
-  Take<Names>(table, prefix + "algorithms.forbid", &terms->forbidden_algorithms);
-  Take<bool>(table, prefix + "reproducible", &terms->reproducible);
-  Take<bool>(table, prefix + "inline", &terms->may_go_inline);
-  Take<int64_t>(table, prefix + "processors", &terms->processors);
-  if (const auto* formats = Find<Names>(table, prefix + "compression.allow")) {
-    const auto has = [formats](std::string_view name) {
-      return std::find(formats->begin(), formats->end(), name) != formats->end();
-    };
-    terms->compression.bf16 = has("bf16");
-    terms->compression.fp8 = has("fp8");
-  }
-  Take<double>(table, prefix + "compression.error_bound", &terms->compression.error_bound);
-  TakeSharing(table, prefix, &terms->sharing);
+  return std::nullopt;
 }
 
-bool IsOfCommunicator(const RequirementTable& statement, std::string_view communicator) {
-  const auto* const pattern = Find<std::string>(statement, "communicator");
-  return pattern == nullptr || MatchesPattern(communicator, *pattern);
-}
-
-bool IsOfOperation(const RequirementTable& statement, Collective collective, uint64_t bytes) {
-  const auto* const name = Find<std::string>(statement, "collective");
-  if (name != nullptr && *name != CollectiveName(collective)) return false;
-  const auto* const sizes = Find<ValueRange>(statement, "sizes");
-  const auto size = static_cast<double>(bytes);
-  return sizes == nullptr || (size >= sizes->least && size <= sizes->most);
-}
-
-bool IsOfSomeOperations(const RequirementTable& statement) {
-  return statement.contains("collective") || statement.contains("sizes");
+template <typename Value>
+void Replace(const std::optional<Value>& by, Value* value) {
+  if (by.has_value()) *value = *by;
 }
 
 }  // namespace
+
+CollectiveStatement::CollectiveStatement(const RequirementTable& table, const std::string& prefix) {
+  using Names = std::vector<std::string>;
+  if (prefix.empty()) {
+    communicator = Find<std::string>(table, "communicator");
+    collective = CollectiveNamed(Find<std::string>(table, "collective"));
+    Take<ValueRange>(table, "sizes", &sizes);
+  }
+  if (const auto* const name = Find<std::string>(table, prefix + "objective")) {
+    objective = ObjectiveNamed(*name);
+  }
+  if (const double* const deadline = Find<double>(table, prefix + "deadline_us")) {
+    deadline_seconds = *deadline * 1e-6;
+  }
+  Take<double>(table, prefix + "percentile", &percentile);
+  allowed_algorithms = Find<Names>(table, prefix + "algorithms.allow");
+  forbidden_algorithms = Find<Names>(table, prefix + "algorithms.forbid");
+  Take<bool>(table, prefix + "reproducible", &reproducible);
+  Take<bool>(table, prefix + "inline", &may_go_inline);
+  Take<int64_t>(table, prefix + "processors", &processors);
+  if (const auto* const formats = Find<Names>(table, prefix + "compression.allow")) {
+    const auto has = [formats](std::string_view name) {
+      return std::find(formats->begin(), formats->end(), name) != formats->end();
+    };
+    bf16 = has("bf16");
+    fp8 = has("fp8");
+  }
+  Take<double>(table, prefix + "compression.error_bound", &error_bound);
+  Take<int64_t>(table, prefix + "priority", &priority);
+  Take<double>(table, prefix + "bandwidth_floor", &floor_bytes_per_second);
+  Take<double>(table, prefix + "bandwidth_cap", &cap_bytes_per_second);
+}
+
+bool CollectiveStatement::IsOf(std::string_view name) const {
+  return communicator == nullptr || MatchesPattern(name, *communicator);
+}
+
+bool CollectiveStatement::IsOf(Collective kind, uint64_t bytes) const {
+  if (collective.has_value() && *collective != kind) return false;
+  const auto size = static_cast<double>(bytes);
+  return !sizes.has_value() || (size >= sizes->least && size <= sizes->most);
+}
+
+void CollectiveStatement::ApplyTo(CollectiveTerms* terms) const {
+  Replace(objective, &terms->objective);
+  Replace(deadline_seconds, &terms->deadline_seconds);
+  Replace(percentile, &terms->percentile);
+  if (allowed_algorithms != nullptr) terms->allowed_algorithms = allowed_algorithms;
+  if (forbidden_algorithms != nullptr) terms->forbidden_algorithms = forbidden_algorithms;
+  Replace(reproducible, &terms->reproducible);
+  Replace(may_go_inline, &terms->may_go_inline);
+  Replace(processors, &terms->processors);
+  Replace(bf16, &terms->compression.bf16);
+  Replace(fp8, &terms->compression.fp8);
+  Replace(error_bound, &terms->compression.error_bound);
+  Replace(priority, &terms->sharing.priority);
+  Replace(floor_bytes_per_second, &terms->sharing.floor_bytes_per_second);
+  Replace(cap_bytes_per_second, &terms->sharing.cap_bytes_per_second);
+}
+
+// ---------------------------------------------------------------------------------------------
+// A job's terms
 
 JobTerms::JobTerms(Requirements granted, bool may_look)
     : granted_(std::move(granted)), may_look_(may_look) {
@@ -91,37 +116,28 @@ JobTerms::JobTerms(Requirements granted, bool may_look)
   Take<ValueRange>(values, "adapt.synchronisation_interval", &adapt_.synchronisation_interval);
   Take<ValueRange>(values, "adapt.learning_rate_factor", &adapt_.learning_rate_factor);
   const auto* const goal = Find<std::string>(values, "job.goal");
-  if (goal != nullptr && *goal == "deadline")
+  if (goal != nullptr && *goal == "deadline") {
     Take<double>(values, "job.deadline", &adapt_.deadline);
-}
-
-CollectiveTerms JobTerms::For(std::string_view communicator, Collective collective,
-                              uint64_t bytes) const {
-  CollectiveTerms terms;
-  TakeCollectives(granted_.values, "collectives.", &terms);
-  for (const RequirementTable& statement : granted_.overrides) {
-    if (!IsOfCommunicator(statement, communicator)) continue;
-    if (IsOfOperation(statement, collective, bytes)) TakeCollectives(statement, "", &terms);
   }
-  return terms;
+  CollectiveStatement(values, "collectives.").ApplyTo(&whole_);
+  overrides_.reserve(granted_.overrides.size());
+  for (const RequirementTable& table : granted_.overrides) overrides_.emplace_back(table, "");
 }
 
-CollectiveTerms JobTerms::ForAll(std::string_view communicator) const {
-  CollectiveTerms terms;
-  TakeCollectives(granted_.values, "collectives.", &terms);
-  for (const RequirementTable& statement : granted_.overrides) {
-    if (IsOfSomeOperations(statement)) continue;
-    if (IsOfCommunicator(statement, communicator)) TakeCollectives(statement, "", &terms);
+CollectiveTerms JobTerms::ForAllOf(std::string_view communicator) const {
+  CollectiveTerms terms = whole_;
+  for (const CollectiveStatement& statement : overrides_) {
+    if (!statement.IsOfSomeOperations() && statement.IsOf(communicator)) statement.ApplyTo(&terms);
   }
   return terms;
 }
 
 SharingTerms JobTerms::SharingOf(std::string_view communicator) const {
-  return ForAll(communicator).sharing;
+  return ForAllOf(communicator).sharing;
 }
 
 Looking JobTerms::LookingOf(std::string_view communicator) const {
-  switch (ForAll(communicator).objective) {
+  switch (ForAllOf(communicator).objective) {
     case Objective::kLatency: return may_look_ ? Looking::kForLong : Looking::kAsItPays;
     case Objective::kEnergy: return Looking::kNever;
     case Objective::kBalanced:
@@ -130,19 +146,46 @@ Looking JobTerms::LookingOf(std::string_view communicator) const {
   return Looking::kAsItPays;
 }
 
-std::vector<uint64_t> JobTerms::SizesToTellApart(std::string_view communicator) const {
-  std::set<uint64_t> sizes = {0};
-  for (const RequirementTable& statement : granted_.overrides) {
-    const auto* const range = Find<ValueRange>(statement, "sizes");
-    if (range == nullptr || !IsOfCommunicator(statement, communicator)) continue;
-    sizes.insert(static_cast<uint64_t>(std::ceil(range->least)));
-    sizes.insert(static_cast<uint64_t>(std::floor(range->most)) + 1);
+// ---------------------------------------------------------------------------------------------
+// A communicator's terms
+
+CommunicatorTerms::CommunicatorTerms(std::shared_ptr<const JobTerms> job,
+                                     std::string_view communicator)
+    : job_(std::move(job)) {
+  for (const CollectiveStatement& statement : job_->overrides()) {
+    if (statement.IsOf(communicator)) overrides_.push_back(&statement);
   }
-  return {sizes.begin(), sizes.end()};
 }
 
-// Goes back to the last * when what follows it does not fit: the time grows with the product of the
-// lengths, of which each is 128 at most.
+CollectiveTerms CommunicatorTerms::For(Collective collective, uint64_t bytes) const {
+  CollectiveTerms terms = job_->whole();
+  for (const CollectiveStatement* const statement : overrides_) {
+    if (statement->IsOf(collective, bytes)) statement->ApplyTo(&terms);
+  }
+  return terms;
+}
+
+bool CommunicatorTerms::MayGoInline(Collective collective, uint64_t bytes) const {
+  for (auto it = overrides_.rbegin(); it != overrides_.rend(); ++it) {
+    const std::optional<bool>& said = (*it)->may_go_inline;
+    if (said.has_value() && (*it)->IsOf(collective, bytes)) return *said;
+  }
+  return job_->whole().may_go_inline;
+}
+
+// What is said of inline changes where a range of sizes begins, and behind its end.
+std::optional<uint64_t> CommunicatorTerms::LeastOutsideInline(Collective collective) const {
+  std::set<uint64_t> sizes = {0};
+  for (const CollectiveStatement* const statement : overrides_) {
+    if (!statement->may_go_inline.has_value() || !statement->sizes.has_value()) continue;
+    sizes.insert(static_cast<uint64_t>(std::ceil(statement->sizes->least)));
+    sizes.insert(static_cast<uint64_t>(std::floor(statement->sizes->most)) + 1);
+  }
+  const auto outside = std::find_if(
+      sizes.begin(), sizes.end(), [&](uint64_t bytes) { return !MayGoInline(collective, bytes); });
+  return outside == sizes.end() ? std::nullopt : std::optional(*outside);
+}
+
 bool MatchesPattern(std::string_view name, std::string_view pattern) {
   constexpr size_t kNone = std::string_view::npos;
   size_t star = kNone;

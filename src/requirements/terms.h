@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,8 +45,9 @@ struct CollectiveTerms {
   Objective objective = Objective::kBalanced;
   double deadline_seconds = 0;  ///< Longest time of an operation; 0: there is none.
   double percentile = 99;       ///< Percentage of operations that are to keep the deadline.
-  std::vector<std::string> allowed_algorithms = {};  ///< Empty: all.
-  std::vector<std::string> forbidden_algorithms = {};
+  /// Names; nullptr: all. The lists are valid while the JobTerms are that they come from.
+  const std::vector<std::string>* allowed_algorithms = nullptr;
+  const std::vector<std::string>* forbidden_algorithms = nullptr;  ///< nullptr: none.
   bool reproducible = false;
   bool may_go_inline = true;
   int processors = 0;  ///< Most of the daemon's workers at a time; 0: all.
@@ -77,37 +79,96 @@ struct AdaptTerms {
   std::optional<double> deadline = {};
 };
 
-/// What was granted to a job, in the form in which the daemon goes by it. Immutable.
+/// What one table says of how operations are carried out, and of which operations it says so.
+struct CollectiveStatement {
+  /// Reads [collectives] or an override, whose keys have this prefix in the table. The table
+  /// outlives this object.
+  CollectiveStatement(const RequirementTable& table, const std::string& prefix);
+
+  /// Returns whether it is about a communicator of this name.
+  bool IsOf(std::string_view name) const;
+  /// Returns whether it is about operations of this kind and size.
+  bool IsOf(Collective kind, uint64_t bytes) const;
+  /// Returns whether it is about some of a communicator's operations only.
+  bool IsOfSomeOperations() const { return collective.has_value() || sizes.has_value(); }
+  /// Replaces what it says something of.
+  void ApplyTo(CollectiveTerms* terms) const;
+
+  const std::string* communicator = nullptr;  ///< A pattern; nullptr: all.
+  std::optional<Collective> collective = {};
+  std::optional<ValueRange> sizes = {};
+
+  std::optional<Objective> objective = {};
+  std::optional<double> deadline_seconds = {};
+  std::optional<double> percentile = {};
+  const std::vector<std::string>* allowed_algorithms = nullptr;
+  const std::vector<std::string>* forbidden_algorithms = nullptr;
+  std::optional<bool> reproducible = {};
+  std::optional<bool> may_go_inline = {};
+  std::optional<int> processors = {};
+  std::optional<bool> bf16 = {};
+  std::optional<bool> fp8 = {};
+  std::optional<double> error_bound = {};
+  std::optional<int> priority = {};
+  std::optional<double> floor_bytes_per_second = {};
+  std::optional<double> cap_bytes_per_second = {};
+};
+
+/// What was granted to a job, in the form in which the daemon goes by it: tables are read once, so
+/// that to look something up takes no long time whatever a tenant has written. Immutable.
 class JobTerms {
  public:
   /// Those of a job that has said nothing.
-  JobTerms() = default;
+  JobTerms() : JobTerms(Requirements{}) {}
   /// `granted` is what the provider's policy has left of what was asked for. `may_look` tells
   /// whether it lets threads look for operations for long, whose objective is latency.
   explicit JobTerms(Requirements granted, bool may_look = false);
+  JobTerms(const JobTerms&) = delete;
+  JobTerms& operator=(const JobTerms&) = delete;
 
   const Requirements& granted() const { return granted_; }
   const FaultTerms& faults() const { return faults_; }
   const AdaptTerms& adapt() const { return adapt_; }
-  /// Returns the terms of operations of this kind and size (bytes, as nccl-tests count them) on a
-  /// communicator of this name.
-  CollectiveTerms For(std::string_view communicator, Collective collective, uint64_t bytes) const;
+  bool may_look() const { return may_look_; }
+  /// The terms of operations of which no override says anything.
+  const CollectiveTerms& whole() const { return whole_; }
+  /// In the order of the document: later ones go before earlier ones.
+  const std::vector<CollectiveStatement>& overrides() const { return overrides_; }
+
   /// Returns the terms of a communicator's traffic, whatever its operations.
   SharingTerms SharingOf(std::string_view communicator) const;
   /// Returns how threads wait for a communicator's operations, whatever these are.
   Looking LookingOf(std::string_view communicator) const;
-  bool may_look() const { return may_look_; }
-  /// Returns sizes, in bytes and ascending from 0, from each of which on the terms of a
-  /// communicator's operations may be others than below it.
-  std::vector<uint64_t> SizesToTellApart(std::string_view communicator) const;
 
  private:
-  CollectiveTerms ForAll(std::string_view communicator) const;
+  CollectiveTerms ForAllOf(std::string_view communicator) const;
 
-  Requirements granted_;
-  bool may_look_ = false;
+  const Requirements granted_;
+  const bool may_look_;
   FaultTerms faults_;
   AdaptTerms adapt_;
+  CollectiveTerms whole_;
+  std::vector<CollectiveStatement> overrides_;
+};
+
+/// The terms of one communicator's operations: its overrides are found by its name once. A plain
+/// value.
+class CommunicatorTerms {
+ public:
+  CommunicatorTerms(std::shared_ptr<const JobTerms> job, std::string_view communicator);
+
+  const std::shared_ptr<const JobTerms>& job() const { return job_; }
+  /// Returns the terms of operations of this kind and size (bytes, as nccl-tests count them).
+  CollectiveTerms For(Collective collective, uint64_t bytes) const;
+  /// Returns the bytes of the smallest operation of this kind that is not to go inline; nullopt if
+  /// all are.
+  std::optional<uint64_t> LeastOutsideInline(Collective collective) const;
+
+ private:
+  bool MayGoInline(Collective collective, uint64_t bytes) const;
+
+  std::shared_ptr<const JobTerms> job_;
+  std::vector<const CollectiveStatement*> overrides_;  // those of the communicator
 };
 
 /// Returns whether a name is one that a pattern means, in which * stands for any characters.

@@ -26,6 +26,18 @@ static bool IsSound(const RequirementsMessage& message) {
          fields::AllSound(message.statements);
 }
 
+HARMONAIZE_FIELDS(RequirementsDigestMessage, about, digest)
+
+static bool IsSound(const RequirementsDigestMessage& message) {
+  return message.about != 0;
+}
+
+HARMONAIZE_FIELDS(AskRequirementsMessage, about)
+
+static bool IsSound(const AskRequirementsMessage& message) {
+  return message.about != 0;
+}
+
 Status Read(uint64_t kind, const nlohmann::json& document, JobMessage* message) {
   return fields::ReadOneOf(kind, document, message);
 }

@@ -42,6 +42,22 @@ struct RequirementsMessage {
   std::vector<StatedRequirements> statements{};
 };
 
-using JobMessage = std::variant<EventMessage, RequirementsMessage>;
+/// What has been said of a job's requirements, in a number (Statements::Digest), for the hosts of a
+/// communicator that has formed: most know it all from an earlier one.
+struct RequirementsDigestMessage {
+  static constexpr MessageKind kKind = MessageKind::kRequirementsDigest;
+  uint64_t about = 0;  ///< Key of the communicator.
+  uint64_t digest = 0;
+};
+
+/// To a daemon that has sent a digest of something else than what is known here: it answers with a
+/// RequirementsMessage.
+struct AskRequirementsMessage {
+  static constexpr MessageKind kKind = MessageKind::kAskRequirements;
+  uint64_t about = 0;  ///< That of the digest.
+};
+
+using JobMessage = std::variant<EventMessage, RequirementsMessage, RequirementsDigestMessage,
+                                AskRequirementsMessage>;
 
 }  // namespace harmonaize::daemon

@@ -63,6 +63,8 @@ enum class MessageKind : uint16_t {
   // messages/event.h
   kEvent = 700,
   kRequirements = 701,
+  kRequirementsDigest = 702,
+  kAskRequirements = 703,
 
   // messages/diagnosis.h
   kAskStanding = 800,

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace harmonaize {
 namespace {
@@ -13,12 +17,19 @@ JobTerms TermsOf(const std::string& text) {
   return JobTerms(read.ok() ? *read : Requirements{});
 }
 
+CommunicatorTerms TermsOf(const std::string& text, std::string_view communicator) {
+  const Result<Requirements> read = ParseRequirements(text, "job.toml");
+  EXPECT_TRUE(read.ok()) << read.status().message();
+  return {std::make_shared<const JobTerms>(read.ok() ? *read : Requirements{}), communicator};
+}
+
 TEST(JobTerms, OfAJobThatSaysNothingAreTheDefaults) {
   const JobTerms terms;
-  EXPECT_EQ(terms.For("tp0", Collective::kAllReduce, 1 << 20), CollectiveTerms{});
+  EXPECT_EQ(terms.whole(), CollectiveTerms{});
+  EXPECT_EQ(TermsOf("", "tp0").For(Collective::kAllReduce, 1 << 20), CollectiveTerms{});
+  EXPECT_EQ(TermsOf("", "tp0").LeastOutsideInline(Collective::kAllReduce), std::nullopt);
   EXPECT_EQ(terms.SharingOf("tp0"), SharingTerms{});
   EXPECT_EQ(terms.faults(), FaultTerms{});
-  EXPECT_EQ(terms.SizesToTellApart("tp0"), std::vector<uint64_t>{0});
 }
 
 TEST(JobTerms, HaveEveryKeyThatSaysHowOperationsAreCarriedOut) {
@@ -41,18 +52,24 @@ late_after = "3 s"
 give_up_after = "2 min"
 on_rank_loss = "shrink"
 )");
-  const CollectiveTerms expected = {
+  const std::vector<std::string> allowed = {"ring", "star"};
+  const std::vector<std::string> forbidden = {"chain"};
+  CollectiveTerms expected = {
       .objective = Objective::kEnergy,
       .deadline_seconds = 250 * 1e-6,
       .percentile = 95,
-      .allowed_algorithms = {"ring", "star"},
-      .forbidden_algorithms = {"chain"},
       .reproducible = true,
       .may_go_inline = false,
       .processors = 3,
       .compression = {.bf16 = true, .error_bound = 0.02},
       .sharing = {.priority = 2, .floor_bytes_per_second = 2e9, .cap_bytes_per_second = 3e9}};
-  EXPECT_EQ(terms.For("", Collective::kReduce, 0), expected);
+  ASSERT_NE(terms.whole().allowed_algorithms, nullptr);
+  ASSERT_NE(terms.whole().forbidden_algorithms, nullptr);
+  EXPECT_EQ(*terms.whole().allowed_algorithms, allowed);
+  EXPECT_EQ(*terms.whole().forbidden_algorithms, forbidden);
+  expected.allowed_algorithms = terms.whole().allowed_algorithms;
+  expected.forbidden_algorithms = terms.whole().forbidden_algorithms;
+  EXPECT_EQ(terms.whole(), expected);
   EXPECT_EQ(terms.SharingOf(""), expected.sharing);
   const FaultTerms faults = {
       .late_after_seconds = 3, .give_up_after_seconds = 120, .shrinks_on_loss = true};
@@ -60,7 +77,7 @@ on_rank_loss = "shrink"
 }
 
 TEST(JobTerms, LaterOverridesGoBeforeEarlierOnes) {
-  const JobTerms terms = TermsOf(R"(
+  const std::string text = R"(
 [collectives]
 objective = "throughput"
 priority = 1
@@ -74,9 +91,9 @@ collective = "AllReduce"
 sizes = ["1 MiB", "4 MiB"]
 objective = "energy"
 deadline_us = 50
-)");
+)";
   const auto objective = [&](std::string_view communicator, Collective collective, uint64_t bytes) {
-    return terms.For(communicator, collective, bytes).objective;
+    return TermsOf(text, communicator).For(collective, bytes).objective;
   };
   constexpr uint64_t kMiB = uint64_t{1} << 20;
   EXPECT_EQ(objective("dp", Collective::kAllReduce, kMiB), Objective::kThroughput);
@@ -85,10 +102,33 @@ deadline_us = 50
   EXPECT_EQ(objective("tp0", Collective::kAllReduce, kMiB), Objective::kEnergy);
   EXPECT_EQ(objective("tp0", Collective::kAllReduce, 4 * kMiB), Objective::kEnergy);
   EXPECT_EQ(objective("tp0", Collective::kAllReduce, 4 * kMiB + 1), Objective::kLatency);
-  EXPECT_EQ(terms.SharingOf("tp0").priority, 2);
-  EXPECT_EQ(terms.SharingOf("pp0").priority, 1);
-  EXPECT_EQ(terms.SizesToTellApart("tp0"), (std::vector<uint64_t>{0, kMiB, 4 * kMiB + 1}));
-  EXPECT_EQ(terms.SizesToTellApart("dp"), std::vector<uint64_t>{0});
+  EXPECT_EQ(TermsOf(text).SharingOf("tp0").priority, 2);
+  EXPECT_EQ(TermsOf(text).SharingOf("pp0").priority, 1);
+}
+
+TEST(CommunicatorTerms, TheLeastSizeThatIsNotToGoInlineIsFound) {
+  const std::string text = R"(
+[[collectives.override]]
+communicator = "tp*"
+sizes = ["4 KiB", "1 MiB"]
+inline = false
+[[collectives.override]]
+collective = "AllReduce"
+sizes = ["2 KiB", "8 KiB"]
+inline = true
+[[collectives.override]]
+communicator = "quiet"
+inline = false
+[[collectives.override]]
+communicator = "quiet"
+sizes = ["0 B", "100 B"]
+inline = true
+)";
+  const CommunicatorTerms tp = TermsOf(text, "tp0");
+  EXPECT_EQ(tp.LeastOutsideInline(Collective::kReduce), 4096);
+  EXPECT_EQ(tp.LeastOutsideInline(Collective::kAllReduce), 8193) << "later ones go before";
+  EXPECT_EQ(TermsOf(text, "dp").LeastOutsideInline(Collective::kReduce), std::nullopt);
+  EXPECT_EQ(TermsOf(text, "quiet").LeastOutsideInline(Collective::kReduce), 101);
 }
 
 JobTerms TermsOf(const char* text, bool may_look) {

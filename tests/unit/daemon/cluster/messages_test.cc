@@ -129,6 +129,8 @@ std::vector<ClusterMessage> OneOfEach() {
       BurstTurnMessage{5, 77, 8},
       EventMessage{77, 5, "io.harmonaize.rank.late", "ranks/3", 1, 13, 2, "{}"},
       RequirementsMessage{77, 3, 9, {{4, 8, {'a', '=', '1', '\n'}}}},
+      RequirementsDigestMessage{77, 0xffffffffffffffff},
+      AskRequirementsMessage{77},
       AskStandingMessage{77, {.sequence = 12}},
       StandingMessage{.about = 77,
                       .operation = {.pair = true, .from = 1, .to = 2},

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
 
 #include "src/requirements/terms.h"
 
@@ -46,32 +49,32 @@ TEST(InlineLimits, AreTheConfigurationsWhereItSays) {
   EXPECT_EQ(limits.stream, 7u);
 }
 
-JobTerms TermsSaying(const std::string& text) {
+CommunicatorTerms TermsSaying(const std::string& text, std::string_view communicator) {
   const Result<Requirements> read = ParseRequirements(text, "job.toml");
   EXPECT_TRUE(read.ok()) << read.status().message();
-  return JobTerms(*read);
+  return {std::make_shared<const JobTerms>(*read), communicator};
 }
 
 TEST(LimitInline, LetsNothingGoInlineWhereTheJobWantsNothingTo) {
   InlineLimits limits = InlineLimitsFor(InlineConfig{}, SomeChoice(), 4);
-  LimitInline(JobTerms(), "tp", 4, &limits);
+  LimitInline(TermsSaying("", "tp"), 4, &limits);
   EXPECT_FALSE(limits.none);
-  LimitInline(TermsSaying("collectives.inline = false"), "tp", 4, &limits);
+  LimitInline(TermsSaying("collectives.inline = false", "tp"), 4, &limits);
   EXPECT_TRUE(limits.none);
 }
 
 TEST(LimitInline, EndsBelowTheLeastSizeThatIsNotToGoInline) {
   const InlineConfig config{.registered_bytes = 100'000, .heap_bytes = 100'000};
-  const JobTerms terms = TermsSaying(R"(
+  const std::string text = R"(
 [[collectives.override]]
 communicator = "tp"
 sizes = ["4 KiB", "8 KiB"]
 inline = false
-)");
+)";
   InlineLimits limits = InlineLimitsFor(config, SomeChoice(), 4);
-  LimitInline(terms, "dp", 4, &limits);
+  LimitInline(TermsSaying(text, "dp"), 4, &limits);
   EXPECT_EQ(limits.heap[static_cast<size_t>(Collective::kAllReduce)], 100'000u);
-  LimitInline(terms, "tp", 4, &limits);
+  LimitInline(TermsSaying(text, "tp"), 4, &limits);
   EXPECT_FALSE(limits.none);
   EXPECT_EQ(limits.heap[static_cast<size_t>(Collective::kAllReduce)], 4095u);
   // Four ranks' blocks make an all-gather's size.

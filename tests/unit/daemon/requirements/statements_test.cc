@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -79,7 +80,27 @@ TEST(Statements, AreTheSameInAnyOrder) {
     third.Forget(second.forgotten());
     for (const auto& [stamp, statement] : second.ByStamp()) third.Take(statement, stamp);
     EXPECT_EQ(third.All(), first.All());
+    EXPECT_EQ(second.Digest(), first.Digest());
+    EXPECT_EQ(third.Digest(), first.Digest());
   }
+}
+
+TEST(Statements, WhatDiffersHasAnotherDigest) {
+  Statements some;
+  std::set<uint64_t> digests = {some.Digest()};
+  const auto is_new = [&] { return digests.insert(some.Digest()).second; };
+  some.Take(Said("job.kind = 'batch'"), {1, 5});
+  EXPECT_TRUE(is_new());
+  some.Take(Said("job.kind = 'batch'"), {1, 5});
+  EXPECT_FALSE(is_new());
+  some.Take(Said("job.kind = 'batch'"), {1, 6});
+  EXPECT_TRUE(is_new()) << "of another statement";
+  some.Take(Said("collectives.inline = false"), {1, 6});
+  EXPECT_TRUE(is_new());
+  some.Take(Said("[[collectives.override]]\ninline = true"), {2, 1});
+  EXPECT_TRUE(is_new());
+  some.Forget({1, 9});
+  EXPECT_TRUE(is_new());
 }
 
 TEST(ReadStatement, GivesNumbersThatAllHostsHave) {
