@@ -1,0 +1,72 @@
+"""Jobs of all kinds at once."""
+
+from __future__ import annotations
+
+import typing
+
+from experiments.experiment import EXPERT, PIPELINER, SERVER, TRAINER, Settings, milliseconds
+from experiments.laboratory import Job, Laboratory
+from experiments.measure import LESS, MORE, Measures
+
+REQUIREMENTS = {
+    "trainer": '[job]\nkind = "training"\n[collectives]\nobjective = "throughput"\n',
+    "server": '[job]\nkind = "inference"\n[collectives]\nobjective = "latency"\npriority = 3\ndeadline_us = 4000\n'
+              "percentile = 99\n",
+    "pipeline": '[job]\nkind = "training"\n[collectives]\nbandwidth_floor = "12 MB/s"\n',
+    "experts": '[job]\nkind = "training"\n[collectives]\npriority = 1\n',
+}
+
+
+class Mix:
+    """A trainer, a server, a pipeline and experts of four tenants on one fabric."""
+
+    name = "mix"
+    opportunity = "O2"
+    words = ("Training, serving, a pipeline and experts of four tenants, each with two hosts of two racks, meet on "
+             "one link of 50 MB/s, which a controller shares out. With: the server asks for latency, priority 3 and "
+             "a deadline, the experts for priority 1, the pipeline for a floor of 12 MB/s, and the trainer says that "
+             "it wants throughput. Alone: each without the others.")
+
+    def arms(self, settings: Settings) -> typing.Sequence[str]:
+        """Returns what a turn runs."""
+        return ("without", "with") if settings.quick else ("without", "with", "alone")
+
+    def _jobs(self, laboratory: Laboratory, arm: str) -> dict[str, Job]:
+        window = ("--after", str(laboratory.begin), "--until", str(laboratory.end), "--seconds", "3600")
+        kinds = {
+            "trainer": (("training", "--widths", "64,512,512,512,10", "--batch", "1", "--learning-rate", "0.001",
+                         "--evaluate-samples", "1e9"), "host0,host3", TRAINER),
+            "server": (("serving", "--bytes", "64K", "--layers", "4", "--compute", "0.3", "--tokens", "4", "--rate",
+                        "8"), "host0,host3", SERVER),
+            "pipeline": (("pipeline", "--bytes", "256K", "--micro-batches", "8", "--compute", "5"), "host1,host4",
+                         PIPELINER),
+            "experts": (("experts", "--bytes", "2K", "--tokens", "512", "--compute", "0.02"), "host2,host5", EXPERT),
+        }
+        return {name: Job(name, (*words, *window), hosts, user, REQUIREMENTS[name] if arm == "with" else "")
+                for name, (words, hosts, user) in kinds.items()}
+
+    def run(self, settings: Settings, arm: str, turn: int, measures: Measures) -> None:
+        """Runs all four beside each other, or one after the other."""
+        del turn
+        names = list(REQUIREMENTS)
+        groups = [[name] for name in names] if arm == "alone" else [names]
+        for group in groups:
+            with settings.laboratory("one-spine.toml", controller="host0") as laboratory:
+                jobs = self._jobs(laboratory, arm)
+                running = laboratory.measure([jobs[name] for name in group], 2 if settings.quick else 5,
+                                             2 if settings.quick else settings.seconds)
+                for name in group:
+                    self._tell(name, running[name].end(), arm, measures)
+
+    def _tell(self, name: str, end: dict[str, typing.Any], arm: str, measures: Measures) -> None:
+        kinds = {"trainer": ("step_seconds", "a step"), "server": ("all_reduce_seconds", "an all-reduce"),
+                 "pipeline": ("batch_seconds", "a batch"), "experts": ("step_seconds", "a step")}
+        key, what = kinds[name]
+        measures.add(arm, f"{name}: p50 of {what}", "ms", LESS, milliseconds(end[key].get("p50")))
+        measures.add(arm, f"{name}: p99 of {what}", "ms", LESS, milliseconds(end[key].get("p99")))
+        if name == "server":
+            measures.add(arm, "server: p99 of a token", "ms", LESS, milliseconds(end["token_seconds"].get("p99")))
+        if name == "trainer":
+            measures.add(arm, "trainer: samples a second", "", MORE, end["samples_per_second"])
+        if name == "pipeline":
+            measures.add(arm, "pipeline: bubble", "", LESS, end["bubble"])
