@@ -21,7 +21,9 @@
 /// operation has completed when its call, or its group, returns; on a communicator with blocking =
 /// 0, when ncclCommGetAsyncError says so.
 
+#include <math.h>
 #include <nccl.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -164,17 +166,31 @@ ncclResult_t hzSetRequirements(ncclComm_t comm, const char* text);
 /// Errors: as hzSetRequirements.
 ncclResult_t hzGetGranted(ncclComm_t comm, const char** json);
 
-/// How far a job has come. What is not known is NaN.
+/// How far a job has come, and the values with which it trains. What is not known is NaN. Begin
+/// with HZ_PROGRESS_INITIALIZER.
 typedef struct hzProgress {
+  size_t size;     ///< sizeof(hzProgress_t), so that a later library knows what it holds.
   uint64_t step;   ///< Of the job; it rises.
   double samples;  ///< Samples that were processed in all.
   double loss;
-  double accuracy;  ///< From 0 to 1.
+  double accuracy;                  ///< From 0 to 1.
+  double batch_size;                ///< Samples of this step, of all ranks together.
+  double accumulation;              ///< Backward passes between two exchanges of gradients.
+  double synchronisation_interval;  ///< Steps between two exchanges.
+  double learning_rate_factor;      ///< By which the job's learning rate is multiplied.
+  double gradient_noise_scale;      ///< Batch size from which on larger ones bring little.
+  double samples_in_all;            ///< To be processed until the job is done.
 } hzProgress_t;
 
-/// Tells the provider how far the job of `comm` has come: one rank's word is enough. From the times
-/// of these calls the provider knows how long a step takes (`adaptation.advised`).
-/// Errors: ncclInvalidUsage while `comm` is not ready; ncclSystemError when no daemon listens.
+#define HZ_PROGRESS_INITIALIZER \
+  { sizeof(hzProgress_t), 0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN }
+
+/// Tells the provider how far the job of `comm` has come: one rank's word is enough, best always
+/// the same one's. From the times of these calls the provider knows how long a step takes. A job
+/// that has stated ranges in [adapt], and tells here which values it uses, hears of better ones by
+/// the event `adaptation.advised`.
+/// Errors: ncclInvalidArgument for a size that no library has had; ncclInvalidUsage while `comm` is
+/// not ready; ncclSystemError when no daemon listens.
 ncclResult_t hzReportProgress(ncclComm_t comm, const hzProgress_t* progress);
 
 /// @}

@@ -69,10 +69,20 @@ void AddNumber(const char* name, double value, std::string* text) {
 Status ReportProgress(ncclComm_t comm, const hzProgress_t* progress) {
   HZ_ASSIGN_OR_RETURN(const std::string job, JobOf(comm));
   HZ_RETURN_IF_ERROR(CheckPointer(progress, "progress"));
+  if (progress->size < sizeof(hzProgress_t)) {
+    return InvalidArgument("progress->size is {}; begin with HZ_PROGRESS_INITIALIZER",
+                           progress->size);
+  }
   std::string body = fmt::format("{{\"step\":{}", progress->step);
   AddNumber("samples", progress->samples, &body);
   AddNumber("loss", progress->loss, &body);
   AddNumber("accuracy", progress->accuracy, &body);
+  AddNumber("batch_size", progress->batch_size, &body);
+  AddNumber("accumulation", progress->accumulation, &body);
+  AddNumber("synchronisation_interval", progress->synchronisation_interval, &body);
+  AddNumber("learning_rate_factor", progress->learning_rate_factor, &body);
+  AddNumber("gradient_noise_scale", progress->gradient_noise_scale, &body);
+  AddNumber("samples_in_all", progress->samples_in_all, &body);
   return CallOfJob(job, "/progress", {.method = "POST", .target = {}, .body = body + "}"}).status();
 }
 

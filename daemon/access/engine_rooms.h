@@ -13,6 +13,7 @@ namespace harmonaize::daemon {
 class EventLoop;
 class EventRooms;
 class HostTuning;
+class JobAdvisor;
 class JobTable;
 class Membership;
 class ProbeService;
@@ -38,6 +39,8 @@ class EngineRooms {
   virtual EventRooms& events() = 0;
   /// Requires: likewise.
   virtual RequirementsBook& requirements() = 0;
+  /// Requires: likewise.
+  virtual JobAdvisor& advisor() = 0;
 
  protected:
   ~EngineRooms() = default;

@@ -351,6 +351,8 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello,
   layout->header.magic = kSegmentMagic;
   layout->header.version = kProtocolVersion;
   layout->header.sleepers.store(kSleepersOnOneHost, std::memory_order_relaxed);
+  layout->header.looking.store(static_cast<uint32_t>(Looking::kAsItPays),
+                               std::memory_order_relaxed);
   FileDescriptor doorbell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!doorbell.valid()) return ErrnoError(errno, "cannot make a doorbell");
 

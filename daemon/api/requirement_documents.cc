@@ -93,20 +93,28 @@ json GrantedDocument(const RequirementsBook& book, const Job& job) {
   return document;
 }
 
-json ProgressDocument(const RequirementsBook& book, const Job& job) {
-  const RequirementsBook::Entry* const entry = book.Find(job);
+json ProgressDocument(const JobAdvisor& advisor, const Job& job) {
   const auto known = [](const std::optional<double>& value) {
     return value.has_value() ? json(*value) : json();
   };
-  const JobProgress progress = entry == nullptr ? JobProgress() : entry->progress;
+  const JobProgress* const told = advisor.Find(job);
+  const JobProgress progress = told == nullptr ? JobProgress() : *told;
   const ProgressReport last = progress.last().value_or(ProgressReport{});
+  const std::optional<StepTimes> recent = progress.RecentTimes();
   return {{"job", job.id.text()},
           {"name", job.name},
           {"step", progress.last().has_value() ? json(last.step) : json()},
           {"samples", known(last.samples)},
           {"loss", known(last.loss)},
           {"accuracy", known(last.accuracy)},
-          {"step_seconds", known(progress.StepSeconds())}};
+          {"batch_size", known(last.settings.batch_size)},
+          {"accumulation", known(last.settings.accumulation)},
+          {"synchronisation_interval", known(last.settings.synchronisation_interval)},
+          {"learning_rate_factor", known(last.settings.learning_rate_factor)},
+          {"gradient_noise_scale", known(last.gradient_noise_scale)},
+          {"samples_in_all", known(last.samples_in_all)},
+          {"step_seconds", known(progress.StepSeconds())},
+          {"exchange_seconds", recent.has_value() ? json(recent->exchange_seconds) : json()}};
 }
 
 json DescribePolicy(const TenantPolicy& policy) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/adaptation/job_advisor.h"
 #include "daemon/config/policy.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/requirements/grant.h"
@@ -22,7 +23,7 @@ nlohmann::json StatedDocument(const RequirementsBook& book, const Job& job);
 nlohmann::json GrantedDocument(const RequirementsBook& book, const Job& job);
 
 /// Returns how far the job has come, with null for what is not known.
-nlohmann::json ProgressDocument(const RequirementsBook& book, const Job& job);
+nlohmann::json ProgressDocument(const JobAdvisor& advisor, const Job& job);
 
 /// Returns what one tenant may have.
 nlohmann::json DescribePolicy(const TenantPolicy& policy);

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/adaptation/job_advisor.h"
 #include "daemon/api/engine_answer.h"
 #include "daemon/api/json_body.h"
 #include "daemon/api/named_job.h"
@@ -39,7 +40,7 @@ Result<Job*> FindJob(EngineRooms& rooms, const HttpCaller& caller, const std::st
 }
 
 /// Answers with a document about the job in the path.
-using JobView = json (*)(const RequirementsBook& book, const Job& job);
+using JobView = json (*)(EngineRooms& rooms, const Job& job);
 template <JobView kView>
 void ServeView(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                const HttpParameters& parameters) {
@@ -47,8 +48,20 @@ void ServeView(const ApiServices& services, std::shared_ptr<HttpExchange> exchan
   AnswerFromEngine(services, std::move(exchange),
                    [caller, which = parameters.at("job")](EngineRooms& rooms) -> Result<json> {
                      HZ_ASSIGN_OR_RETURN(const Job* const job, FindJob(rooms, caller, which));
-                     return kView(rooms.requirements(), *job);
+                     return kView(rooms, *job);
                    });
+}
+
+json Stated(EngineRooms& rooms, const Job& job) {
+  return StatedDocument(rooms.requirements(), job);
+}
+
+json Granted(EngineRooms& rooms, const Job& job) {
+  return GrantedDocument(rooms.requirements(), job);
+}
+
+json Progress(EngineRooms& rooms, const Job& job) {
+  return ProgressDocument(rooms.advisor(), job);
 }
 
 /// Changes what is known of the job in the path, and answers with what is granted then.
@@ -110,11 +123,22 @@ void ServeCheck(const ApiServices& services, std::shared_ptr<HttpExchange> excha
 
 /// Most steps of a job, and most samples that it has processed: whole numbers that a double holds.
 constexpr double kMostSteps = 0x1p53;
+/// Least factor of a learning rate; its inverse is the largest.
+constexpr double kLeastFactor = 1e-9;
 /// Largest magnitude of a loss.
 constexpr double kMostLoss = 1e300;
 
 Result<ProgressReport> ProgressIn(const std::string& text) {
-  static constexpr std::string_view kFields[] = {"step", "samples", "loss", "accuracy"};
+  static constexpr std::string_view kFields[] = {"step",
+                                                 "samples",
+                                                 "loss",
+                                                 "accuracy",
+                                                 "batch_size",
+                                                 "accumulation",
+                                                 "synchronisation_interval",
+                                                 "learning_rate_factor",
+                                                 "gradient_noise_scale",
+                                                 "samples_in_all"};
   JsonBody body(text, kFields);
   body.Need("step", "the number of the step that is done");
   ProgressReport report;
@@ -122,6 +146,13 @@ Result<ProgressReport> ProgressIn(const std::string& text) {
   report.samples = body.Number("samples", 0, kMostSteps);
   report.loss = body.Number("loss", -kMostLoss, kMostLoss);
   report.accuracy = body.Number("accuracy", 0, 1);
+  report.settings.batch_size = body.Number("batch_size", 1, kMostSteps);
+  report.settings.accumulation = body.Number("accumulation", 1, kMostSteps);
+  report.settings.synchronisation_interval = body.Number("synchronisation_interval", 1, kMostSteps);
+  report.settings.learning_rate_factor =
+      body.Number("learning_rate_factor", kLeastFactor, 1 / kLeastFactor);
+  report.gradient_noise_scale = body.Number("gradient_noise_scale", 0, kMostSteps);
+  report.samples_in_all = body.Number("samples_in_all", 0, kMostSteps);
   HZ_RETURN_IF_ERROR(body.status());
   report.step = static_cast<uint64_t>(*step);
   return report;
@@ -136,8 +167,8 @@ void ServeProgress(const ApiServices& services, std::shared_ptr<HttpExchange> ex
       services, std::move(exchange),
       [caller, which = parameters.at("job"), report = *report](EngineRooms& rooms) -> Result<json> {
         HZ_ASSIGN_OR_RETURN(Job* const job, FindJob(rooms, caller, which));
-        HZ_RETURN_IF_ERROR(rooms.requirements().Report(*job, report));
-        return ProgressDocument(rooms.requirements(), *job);
+        HZ_RETURN_IF_ERROR(rooms.advisor().Report(*job, report));
+        return Progress(rooms, *job);
       });
 }
 
@@ -183,15 +214,14 @@ struct TenantRoute {
   bool takes_toml = false;
 };
 
-constexpr TenantRoute kTenantRoutes[] = {
-    {"GET", "/v1/jobs/{job}/requirements", ServeView<StatedDocument>},
-    {"PUT", "/v1/jobs/{job}/requirements", ServePut, true},
-    {"DELETE", "/v1/jobs/{job}/requirements", ServeForget},
-    {"GET", "/v1/jobs/{job}/granted", ServeView<GrantedDocument>},
-    {"GET", "/v1/jobs/{job}/progress", ServeView<ProgressDocument>},
-    {"POST", "/v1/jobs/{job}/progress", ServeProgress},
-    {"POST", "/v1/requirements/check", ServeCheck, true},
-    {"GET", "/v1/policy", ServePolicy}};
+constexpr TenantRoute kTenantRoutes[] = {{"GET", "/v1/jobs/{job}/requirements", ServeView<Stated>},
+                                         {"PUT", "/v1/jobs/{job}/requirements", ServePut, true},
+                                         {"DELETE", "/v1/jobs/{job}/requirements", ServeForget},
+                                         {"GET", "/v1/jobs/{job}/granted", ServeView<Granted>},
+                                         {"GET", "/v1/jobs/{job}/progress", ServeView<Progress>},
+                                         {"POST", "/v1/jobs/{job}/progress", ServeProgress},
+                                         {"POST", "/v1/requirements/check", ServeCheck, true},
+                                         {"GET", "/v1/policy", ServePolicy}};
 
 }  // namespace
 

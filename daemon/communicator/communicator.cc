@@ -410,7 +410,21 @@ void Communicator::SetWorkTerms(const OperationDescriptor& descriptor, Operands*
   operands->sleeps_at_once = granted.sleeps_at_once;
 }
 
+void Communicator::SetJob(Job* job) {
+  job_ = job;
+  TellLooking();
+}
+
+// Tells the ranks here how they should wait.
+void Communicator::TellLooking() {
+  const Looking looking = terms().LookingOf(name_);
+  for (Member* const member : members_) {
+    if (member != nullptr) member->session->SetLooking(member, looking);
+  }
+}
+
 void Communicator::OnTermsChanged() {
+  TellLooking();
   if (inline_segment_ != nullptr) inline_segment_->SetLimits(InlineLimitsNow());
   if (other_hosts_ != nullptr) other_hosts_->OnTermsChanged();
 }
@@ -432,22 +446,29 @@ Status Communicator::Judge(const MatchedOperation& operation, const Status& end)
 void Communicator::Settle(MatchedOperation* operation, Status outcome) {
   if (state_ != State::kReady) outcome = failure_;
   if (outcome.ok()) Count(*operation);
-  if (outcome.ok()) WatchDeadline(*operation);
+  if (outcome.ok()) TakeTime(*operation);
   if (other_hosts_ != nullptr) other_hosts_->NoteEnd(*operation, outcome);
   LeaveLanes(operation);
   for (PostedOperation* part : operation->parts) services_.finished->Finish(part, outcome);
   pool_.GiveBack(operation);
 }
 
-// An operation's time begins when the last rank here is ready.
-void Communicator::WatchDeadline(const MatchedOperation& operation) {
+// An operation's time begins when the last rank here is ready. Clocks are read where somebody wants
+// to know.
+void Communicator::TakeTime(const MatchedOperation& operation) {
   const OperationTerms& granted = TermsOf(operation.parts.front()->descriptor);
-  if (granted.deadline_seconds <= 0) return;
+  const bool is_exchange = job_ != nullptr && job_->exchanges.has_value();
+  if (granted.deadline_seconds <= 0 && !is_exchange) return;
   uint64_t ready_ns = 0;
   for (const PostedOperation* part : operation.parts) {
     ready_ns = std::max(ready_ns, part->ready_ns);
   }
-  const double seconds = AgeInSeconds(ready_ns, MonotonicNanoseconds());
+  const uint64_t now_ns = MonotonicNanoseconds();
+  if (is_exchange) job_->exchanges->Add(ready_ns, now_ns);
+  if (granted.deadline_seconds > 0) WatchDeadline(AgeInSeconds(ready_ns, now_ns), granted);
+}
+
+void Communicator::WatchDeadline(double seconds, const OperationTerms& granted) {
   const std::optional<DeadlineWatch::Change> change =
       deadlines_.Count(seconds, granted.deadline_seconds, granted.percentile);
   const bool tells = other_hosts_ == nullptr || other_hosts_->is_home();

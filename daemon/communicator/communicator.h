@@ -66,7 +66,7 @@ class Communicator final : private LocalOwner {
   void set_gang(uint32_t gang) { gang_ = gang; }
   /// The job that it belongs to; nullptr only before CommunicatorMaker has made it known.
   Job* job() const { return job_; }
-  void set_job(Job* job) { job_ = job; }
+  void SetJob(Job* job);
   /// Returns the terms that were granted to its job.
   const JobTerms& terms() const;
   /// Returns what they mean for an operation.
@@ -241,7 +241,9 @@ class Communicator final : private LocalOwner {
   void PostNextPairs();
   void LeaveLanes(MatchedOperation* operation);
   void NoteGap(const MatchedOperation& operation);
-  void WatchDeadline(const MatchedOperation& operation);
+  void TellLooking();
+  void TakeTime(const MatchedOperation& operation);
+  void WatchDeadline(double seconds, const OperationTerms& granted);
   bool MayLaunch(MatchedOperation* operation);
   void LaunchLater();
   void Launch(MatchedOperation* operation);

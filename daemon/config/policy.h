@@ -25,7 +25,8 @@ struct TenantPolicy {
   double most_bandwidth_cap = 0;
   int64_t most_processors = 0;  ///< Most workers that work for one job at a time; 0: all.
   /// Whether the engine keeps looking for work, where it would sleep otherwise, while there are
-  /// jobs whose objective is latency. Looking takes a processor from others.
+  /// jobs whose objective is latency, and the ranks of these jobs likewise. Looking takes a
+  /// processor from others.
   bool spinning = false;
   bool compression = true;  ///< Whether sums may be compressed between hosts.
   /// Shortest late_after, in seconds. It bounds how often reports go to all hosts of a job.

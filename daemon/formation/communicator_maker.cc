@@ -62,7 +62,7 @@ Communicator* CommunicatorMaker::Make(Order order) {
   const int together = spans == nullptr ? static_cast<int>(members.size()) : spans->RanksTogether();
   const std::set<uint32_t> gangs = GangsOf(members);
   Job* const job = jobs_.Of(order.job, order.tenant, ClaimOf(order.job, members));
-  made->set_job(job);
+  made->SetJob(job);
   made->set_handle(HandleOf(*made));
   Communicator* const communicator = communicators_.Add(std::move(made));
   // Nothing throws from here on: a communicator that others can find has all of its ranks.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/identity/job_identity.h"
+#include "daemon/jobs/exchange_time.h"
 #include "daemon/jobs/recent_numbers.h"
 #include "src/requirements/terms.h"
 
@@ -38,6 +39,8 @@ struct Job {
   int forming = 0;           ///< Number of its communicators that wait for ranks at this home.
   EndedCommunicators ended_communicators = {};
   RecentNumbers heard = {};  ///< Event::unique of its last events.
+  /// How long its operations took here; nullopt until somebody wants to know.
+  std::optional<ExchangeTime> exchanges = {};
   /// What was granted to it; never nullptr. Another one takes its place when that changes.
   std::shared_ptr<const JobTerms> terms = std::make_shared<const JobTerms>();
 

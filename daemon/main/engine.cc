@@ -13,6 +13,7 @@
 #include "daemon/tenant/rank_feed.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/looking.h"
 #include "src/executor/host/cut.h"
 #include "src/memory/fault_guard.h"
 #include "src/topology/host/host.h"
@@ -59,10 +60,6 @@ constexpr uint64_t kFinishedNanoseconds = 100'000;
 constexpr double kSilentPart = 0.6;
 /// The most of that silence, in seconds: people want to know within five.
 constexpr double kMostSilentSeconds = 3;
-
-/// Time, in microseconds, for which the engine looks for more work behind each piece of work while
-/// jobs were granted that: jobs that want a short latency post the next operation within it.
-constexpr int64_t kLookMicroseconds = 2000;
 
 /// Executed operations that are ended between looks at the clock.
 constexpr int kFinishedPerClock = 32;
@@ -256,6 +253,9 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
               }},
       FindPolicyTenants(config_.policy, config_.tenants));
   observers_.Add(&*requirements_);
+  advisor_.emplace(JobAdvisor::Services{.by_job = &events_->job_communicators(),
+                                        .events = &events_->job_events()});
+  observers_.Add(&*advisor_);
 }
 
 void Engine::Start() {
@@ -348,7 +348,8 @@ IdleWait::Circumstances Engine::WhatIsAwaited() const {
   return {.awaited = awaited,
           .wake_up_ns = static_cast<uint64_t>(tuning_.calibration().costs.wake_up_ns),
           .sleepers = sessions_.AnyAcrossHosts() ? kSleepersAcrossHosts : kSleepersOnOneHost,
-          .look_us = keeps_looking ? kLookMicroseconds : config_.engine_spin_us,
+          .look_us = keeps_looking ? static_cast<int64_t>(kLongLookNanoseconds / 1000)
+                                   : config_.engine_spin_us,
           .crowded = crowded_};
 }
 

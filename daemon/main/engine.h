@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/access/engine_rooms.h"
+#include "daemon/adaptation/job_advisor.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_counts.h"
 #include "daemon/communicator/communicator_log.h"
@@ -78,6 +79,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   ReportSources report_sources() override;
   EventRooms& events() override { return *events_; }
   RequirementsBook& requirements() override { return *requirements_; }
+  JobAdvisor& advisor() override { return *advisor_; }
   JobTable& jobs() override { return jobs_; }
   ControlLoop& control_loop() { return *control_loop_; }
   const Fabrics& fabrics() const { return fabrics_; }
@@ -171,6 +173,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::optional<Diagnosis> diagnosis_;
   std::unique_ptr<EventRooms> events_;  ///< TellEventsTo makes it; nullptr: nobody hears of them.
   std::optional<RequirementsBook> requirements_;  ///< Likewise: nullopt if there are no events.
+  std::optional<JobAdvisor> advisor_;             ///< Likewise.
   std::optional<UsageLedger> usage_;
   // Declared last: their threads post to this engine.
   Background background_;

@@ -23,7 +23,7 @@ struct Shortfall {
 struct Grant {
   Requirements granted;
   std::vector<Shortfall> shortfalls;  ///< In the order of the keys, and of the overrides.
-  /// Whether the daemon's engine keeps looking for the job's operations.
+  /// Whether the daemon's engine and the job's ranks keep looking for its operations.
   bool keeps_looking = false;
 };
 

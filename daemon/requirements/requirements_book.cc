@@ -16,7 +16,6 @@
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
-#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/measure.h"
 
@@ -70,12 +69,6 @@ Status RequirementsBook::State(Job& job, const Requirements& statement) {
   statements.Take(statement, statements.Next());
   HZ_RETURN_IF_ERROR(Take(job, std::move(statements)));
   Spread(job, {});
-  return Status::Ok();
-}
-
-Status RequirementsBook::Report(Job& job, const ProgressReport& report) {
-  HZ_RETURN_IF_ERROR(CheckHere(job));
-  entries_[&job].progress.Take(report, static_cast<double>(MonotonicNanoseconds()) * 1e-9);
   return Status::Ok();
 }
 
@@ -179,9 +172,12 @@ Status RequirementsBook::Take(Job& job, Statements statements) {
 // Grants anew, and has what is new take effect. The caller sums up the duties after that.
 void RequirementsBook::Renew(Job& job, Entry& entry) {
   entry.grant = WouldGrant(job.tenant->identity, entry.statements.All());
-  if (entry.grant.granted == job.terms->granted()) return;
+  if (entry.grant.granted == job.terms->granted() &&
+      entry.grant.keeps_looking == job.terms->may_look()) {
+    return;
+  }
   ++entry.changes;
-  job.terms = std::make_shared<const JobTerms>(entry.grant.granted);
+  job.terms = std::make_shared<const JobTerms>(entry.grant.granted, entry.grant.keeps_looking);
   const LogFor log_for(job.tenant->identity);
   Log(LogLevel::kInfo, kLogInit,
       "job '{}' has other requirements: change {}, {} of them not as asked", job.label(),

@@ -16,7 +16,6 @@
 #include "daemon/quota/holdings.h"
 #include "daemon/quota/rate_table.h"
 #include "daemon/requirements/grant.h"
-#include "daemon/requirements/job_progress.h"
 #include "daemon/requirements/statements.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/runtime/loop_timer.h"
@@ -56,7 +55,6 @@ class RequirementsBook final : public CommunicatorObserver {
     Statements statements;
     Grant grant;           ///< By the policy of now, with its defaults.
     uint64_t changes = 0;  ///< How often the grant has changed here.
-    JobProgress progress;
     Holding memory;
   };
 
@@ -64,9 +62,6 @@ class RequirementsBook final : public CommunicatorObserver {
   /// kInvalidUsage if the job has no communicator here, or the tenant's memory does not suffice;
   /// kInProgress if the job's requirements change too often.
   Status State(Job& job, const Requirements& statement);
-  /// Takes in how far the job has come, as one of its ranks here tells. Errors: kInvalidUsage if
-  /// the job has no communicator here.
-  Status Report(Job& job, const ProgressReport& report);
   /// Takes back all that was said. Errors: as State.
   Status Forget(Job& job);
   /// Returns what is known of a job; nullptr if nothing was said and nothing is granted by default.

@@ -10,6 +10,7 @@
 #include "daemon/quota/holdings.h"
 #include "daemon/tenant/connection.h"
 #include "src/base/collective.h"
+#include "src/base/looking.h"
 #include "src/base/status.h"
 #include "src/ipc/session_segment.h"
 
@@ -41,7 +42,8 @@ struct Member {
   uint64_t next_split = 0;  ///< How many splits it has called.
   /// The operations that MemberSlot::lanes tell of; nullptr: none. RankFeed sets them.
   std::array<const PostedOperation*, kSliceLanes> sliced = {};
-  int64_t outstanding = 0;  ///< Posted operations that are not completed.
+  Looking looking = Looking::kAsItPays;  ///< How it waits. Changed by Session::SetLooking.
+  int64_t outstanding = 0;               ///< Posted operations that are not completed.
   /// Called once, when the last of them is completed. It throws nothing.
   std::function<void()> on_idle;
   bool attached_inline = false;  ///< It has been given the segment of the inline path.

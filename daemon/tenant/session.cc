@@ -255,6 +255,8 @@ Member* Session::AddMember() {
                             std::memory_order_release);
   streams_[index]->Reset();
   members_[index] = std::move(member);
+  ++MembersThatWait(Looking::kAsItPays);
+  TellLooking();
   return members_[index].get();
 }
 
@@ -268,8 +270,24 @@ void Session::RemoveMember(Member* member) {
   for (const uint32_t id : member->offered_regions) {
     if (Region* const region = FindRegion(id)) region->offered_by().erase(index);
   }
+  --MembersThatWait(member->looking);
   members_[index].reset();
   free_members_.push_back(index);
+  TellLooking();
+}
+
+void Session::SetLooking(Member* member, Looking looking) {
+  --MembersThatWait(std::exchange(member->looking, looking));
+  ++MembersThatWait(looking);
+  TellLooking();
+}
+
+// Threads sleep at once only if no member of the session minds.
+void Session::TellLooking() {
+  const bool all_sleep = ranks() > 0 && MembersThatWait(Looking::kNever) == ranks();
+  Looking all = all_sleep ? Looking::kNever : Looking::kAsItPays;
+  if (MembersThatWait(Looking::kForLong) > 0) all = Looking::kForLong;
+  segment_->header.looking.store(static_cast<uint32_t>(all), std::memory_order_relaxed);
 }
 
 std::vector<Member*> Session::Members() {

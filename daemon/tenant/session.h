@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -107,6 +109,9 @@ class Session {
   /// Returns nullptr for an index that stands for no rank of this session.
   Member* FindMember(uint32_t index);
   void RemoveMember(Member* member);
+  /// Tells the tenant how its threads should wait for operations of a member's communicator. One
+  /// that is to look for long decides for all of the session.
+  void SetLooking(Member* member, Looking looking);
   std::vector<Member*> Members();
   int ranks() const { return static_cast<int>(kMaxMembers - free_members_.size()); }
 
@@ -160,6 +165,8 @@ class Session {
   uint64_t operations() const { return operations_; }
 
  private:
+  int& MembersThatWait(Looking so) { return members_that_wait_[static_cast<size_t>(so)]; }
+  void TellLooking();
   void RemoveRegion(uint32_t id);
   Status FindBuffers(PostedOperation* operation);
   Status FindBuffer(const BufferReference& reference, uint64_t bytes, MemoryView* buffer,
@@ -187,7 +194,8 @@ class Session {
 
   std::vector<std::unique_ptr<Member>> members_;  // by index
   std::vector<uint32_t> free_members_;
-  std::vector<std::unique_ptr<StreamQueue>> streams_;  // by slot
+  std::array<int, kLookingCount> members_that_wait_ = {};  // by Looking
+  std::vector<std::unique_ptr<StreamQueue>> streams_;      // by slot
   std::vector<bool> host_stream_open_;
   std::map<uint32_t, std::unique_ptr<Region>> regions_;
   uint32_t next_region_ = 1;

@@ -75,6 +75,8 @@ inline constexpr FieldKey<FieldKind::kCount> kBytes{"bytes"};
 inline constexpr FieldKey<FieldKind::kCount> kStep{"step"};
 inline constexpr FieldKey<FieldKind::kCount> kLastSafeStep{"last_safe_step"};
 inline constexpr FieldKey<FieldKind::kFactor> kSlowdown{"slowdown"};
+inline constexpr FieldKey<FieldKind::kFactor> kLearningRateFactor{"learning_rate_factor"};
+inline constexpr FieldKey<FieldKind::kFactor> kGain{"gain"};
 inline constexpr FieldKey<FieldKind::kFraction> kConfidence{"confidence"};
 inline constexpr FieldKey<FieldKind::kYesNo> kFollows{"follows"};
 inline constexpr FieldKey<FieldKind::kYesNo> kCanBeMoved{"can_be_moved"};

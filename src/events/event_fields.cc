@@ -231,9 +231,15 @@ constexpr EventField kAdaptationAdvisedFields[] = {
               "batch_size accumulation synchronisation_interval learning_rate_factor"}),
     Required({"from", kNumber, "The value in force."}),
     Required({"to", kNumber, "The value that is advised."}),
-    Required({"why", kChoice, "What has changed.", false,
-              "congestion link_degraded link_restored fewer_ranks more_ranks power price"}),
+    Required({"why", kChoice, "Why another value fits better.", false,
+              "congestion link_degraded link_restored long_exchanges short_exchanges fewer_ranks "
+              "more_ranks power price"}),
+    {"learning_rate_factor", kFactor,
+     "The learning rate's factor that goes with the value, within the job's range."},
     Meaning(kExpected, "Time of a step with the advised value, as quantiles."),
+    {"gain", kFactor,
+     "How many times as fast the job is expected to get on: in samples, less what is known of the "
+     "waste of larger batches."},
     kDeadline,
     kConfidence,
     kText};

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "src/base/collective.h"
+#include "src/base/looking.h"
 #include "src/ipc/inline_slot.h"
 #include "src/ipc/shared_text.h"
 #include "src/ipc/stock_nccl_slot.h"
@@ -24,7 +25,7 @@ namespace harmonaize {
 // alone: the daemon never reads them back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 18;
+inline constexpr uint32_t kProtocolVersion = 19;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full. They
 /// take 128 KiB of memory a session.
@@ -244,12 +245,19 @@ struct SessionHeader {
   std::atomic<uint32_t> news;
   /// 1 while a thread sleeps on `news`; the daemon resets it to 0 and changes `news`.
   std::atomic<uint32_t> news_wanted;
+  /// A Looking, of all waits of the session: what the jobs of its ranks were granted.
+  std::atomic<uint32_t> looking;
   /// Reason why the daemon ended the session, set before it closes the socket.
   ErrorText goodbye;
   /// Written by the tenant: kProcessExits once its process ends by exit, or by a return from main.
   /// A process that is killed, crashes or calls _exit says nothing.
   std::atomic<uint32_t> ending;
 };
+
+/// Returns how threads of a session wait. No order with other words is needed: it is advice.
+inline Looking LookingOf(const SessionHeader& header) {
+  return static_cast<Looking>(header.looking.load(std::memory_order_relaxed));
+}
 
 /// A value of SessionHeader::ending.
 inline constexpr uint32_t kProcessExits = 1;

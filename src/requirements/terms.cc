@@ -79,12 +79,20 @@ bool IsOfSomeOperations(const RequirementTable& statement) {
 
 }  // namespace
 
-JobTerms::JobTerms(Requirements granted) : granted_(std::move(granted)) {
+JobTerms::JobTerms(Requirements granted, bool may_look)
+    : granted_(std::move(granted)), may_look_(may_look) {
   const RequirementTable& values = granted_.values;
   Take<double>(values, "faults.late_after", &faults_.late_after_seconds);
   Take<double>(values, "faults.give_up_after", &faults_.give_up_after_seconds);
   const auto* const on_loss = Find<std::string>(values, "faults.on_rank_loss");
   faults_.shrinks_on_loss = on_loss != nullptr && *on_loss == "shrink";
+  Take<ValueRange>(values, "adapt.batch_size", &adapt_.batch_size);
+  Take<ValueRange>(values, "adapt.accumulation", &adapt_.accumulation);
+  Take<ValueRange>(values, "adapt.synchronisation_interval", &adapt_.synchronisation_interval);
+  Take<ValueRange>(values, "adapt.learning_rate_factor", &adapt_.learning_rate_factor);
+  const auto* const goal = Find<std::string>(values, "job.goal");
+  if (goal != nullptr && *goal == "deadline")
+    Take<double>(values, "job.deadline", &adapt_.deadline);
 }
 
 CollectiveTerms JobTerms::For(std::string_view communicator, Collective collective,
@@ -98,14 +106,28 @@ CollectiveTerms JobTerms::For(std::string_view communicator, Collective collecti
   return terms;
 }
 
-SharingTerms JobTerms::SharingOf(std::string_view communicator) const {
-  SharingTerms terms;
-  TakeSharing(granted_.values, "collectives.", &terms);
+CollectiveTerms JobTerms::ForAll(std::string_view communicator) const {
+  CollectiveTerms terms;
+  TakeCollectives(granted_.values, "collectives.", &terms);
   for (const RequirementTable& statement : granted_.overrides) {
     if (IsOfSomeOperations(statement)) continue;
-    if (IsOfCommunicator(statement, communicator)) TakeSharing(statement, "", &terms);
+    if (IsOfCommunicator(statement, communicator)) TakeCollectives(statement, "", &terms);
   }
   return terms;
+}
+
+SharingTerms JobTerms::SharingOf(std::string_view communicator) const {
+  return ForAll(communicator).sharing;
+}
+
+Looking JobTerms::LookingOf(std::string_view communicator) const {
+  switch (ForAll(communicator).objective) {
+    case Objective::kLatency: return may_look_ ? Looking::kForLong : Looking::kAsItPays;
+    case Objective::kEnergy: return Looking::kNever;
+    case Objective::kBalanced:
+    case Objective::kThroughput: break;
+  }
+  return Looking::kAsItPays;
 }
 
 std::vector<uint64_t> JobTerms::SizesToTellApart(std::string_view communicator) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/base/collective.h"
+#include "src/base/looking.h"
 #include "src/requirements/requirements.h"
 
 namespace harmonaize {
@@ -66,28 +67,47 @@ struct FaultTerms {
   bool operator==(const FaultTerms&) const = default;
 };
 
+/// Within which ranges the provider may advise a job that trains, and what for.
+struct AdaptTerms {
+  std::optional<ValueRange> batch_size = {};
+  std::optional<ValueRange> accumulation = {};
+  std::optional<ValueRange> synchronisation_interval = {};
+  std::optional<ValueRange> learning_rate_factor = {};
+  /// When the job has to be done, in seconds since 1970; nullopt: that is not its goal.
+  std::optional<double> deadline = {};
+};
+
 /// What was granted to a job, in the form in which the daemon goes by it. Immutable.
 class JobTerms {
  public:
   /// Those of a job that has said nothing.
   JobTerms() = default;
-  /// `granted` is what the provider's policy has left of what was asked for.
-  explicit JobTerms(Requirements granted);
+  /// `granted` is what the provider's policy has left of what was asked for. `may_look` tells
+  /// whether it lets threads look for operations for long, whose objective is latency.
+  explicit JobTerms(Requirements granted, bool may_look = false);
 
   const Requirements& granted() const { return granted_; }
   const FaultTerms& faults() const { return faults_; }
+  const AdaptTerms& adapt() const { return adapt_; }
   /// Returns the terms of operations of this kind and size (bytes, as nccl-tests count them) on a
   /// communicator of this name.
   CollectiveTerms For(std::string_view communicator, Collective collective, uint64_t bytes) const;
   /// Returns the terms of a communicator's traffic, whatever its operations.
   SharingTerms SharingOf(std::string_view communicator) const;
+  /// Returns how threads wait for a communicator's operations, whatever these are.
+  Looking LookingOf(std::string_view communicator) const;
+  bool may_look() const { return may_look_; }
   /// Returns sizes, in bytes and ascending from 0, from each of which on the terms of a
   /// communicator's operations may be others than below it.
   std::vector<uint64_t> SizesToTellApart(std::string_view communicator) const;
 
  private:
+  CollectiveTerms ForAll(std::string_view communicator) const;
+
   Requirements granted_;
+  bool may_look_ = false;
   FaultTerms faults_;
+  AdaptTerms adapt_;
 };
 
 /// Returns whether a name is one that a pattern means, in which * stands for any characters.

@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -267,7 +269,10 @@ TEST(Requirements, ProgressIsToldAndStepsAreTimed) {
   const DaemonProcess daemon;
   RunAlone([&](ncclComm_t alone) {
     for (uint64_t step = 1; step <= 4; ++step) {
-      const hzProgress_t progress = {step, 64.0 * static_cast<double>(step), 2.5, NAN};
+      hzProgress_t progress = HZ_PROGRESS_INITIALIZER;
+      progress.step = step;
+      progress.samples = 64.0 * static_cast<double>(step);
+      progress.loss = 2.5;
       EXPECT_NCCL(hzReportProgress(alone, &progress));
       EXPECT_NCCL(hzReportProgress(alone, &progress)) << "of another rank";
     }
@@ -279,8 +284,66 @@ TEST(Requirements, ProgressIsToldAndStepsAreTimed) {
     EXPECT_EQ(told.second.at("accuracy"), nullptr);
     EXPECT_GT(told.second.at("step_seconds"), 0);
     EXPECT_EQ(hzReportProgress(alone, nullptr), ncclInvalidArgument);
+    const hzProgress_t of_no_library = {};
+    EXPECT_EQ(hzReportProgress(alone, &of_no_library), ncclInvalidArgument);
     EXPECT_EQ(hzSetJob("late", nullptr), ncclInvalidUsage);
   });
+}
+
+/// Trains for a step: computes, and exchanges so much that this takes far longer. Each backward
+/// pass of `accumulation` computes.
+void TrainForAStep(ncclComm_t communicator, void* gradients, double accumulation, uint64_t step) {
+  constexpr size_t kGradients = 8 << 20;
+  constexpr auto kPassTakes = std::chrono::milliseconds(1);
+  std::this_thread::sleep_for(kPassTakes * accumulation);
+  EXPECT_NCCL(
+      ncclAllReduce(gradients, gradients, kGradients, ncclFloat32, ncclSum, communicator, nullptr));
+  hzProgress_t progress = HZ_PROGRESS_INITIALIZER;
+  progress.step = step;
+  progress.accumulation = accumulation;
+  EXPECT_NCCL(hzReportProgress(communicator, &progress));
+}
+
+TEST(Requirements, AJobThatWaitsForItsExchangesIsAdvised) {
+  const DaemonProcess daemon;
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t trains;
+    if (JoinNamed("trains", 2, rank, &trains) != ncclSuccess) return 2;
+    if (rank == 0) {
+      EXPECT_NCCL(hzSetRequirements(trains,
+                                    "collectives.inline = false\n"
+                                    "[adapt]\naccumulation = [1, 4]\n"
+                                    "learning_rate_factor = [1, 2]\n"));
+    }
+    std::vector<float> gradients(8 << 20);
+    for (uint64_t step = 1; step <= 12; ++step) TrainForAStep(trains, gradients.data(), 1, step);
+    if (rank == 0) {
+      const std::string job = GrantedTo(trains).at("job");
+      const Answer events =
+          Ask(daemon.socket_path(), {.target = "/v1/events?from=start&job=" + job});
+      std::vector<json> advice;
+      for (const json& event : events.second.at("events")) {
+        if (event.at("type") == "io.harmonaize.adaptation.advised") advice.push_back(event);
+      }
+      EXPECT_EQ(advice.size(), 1u) << events.second;
+      if (advice.empty()) return 3;
+      const json& data = advice.front().at("data");
+      EXPECT_EQ(data.at("setting"), "accumulation") << data;
+      EXPECT_EQ(data.at("from"), 1);
+      EXPECT_GT(data.at("to"), 1);
+      EXPECT_LE(data.at("to"), 4);
+      EXPECT_EQ(data.at("learning_rate_factor"), 2);
+      EXPECT_EQ(data.at("why"), "long_exchanges");
+      EXPECT_GT(data.at("gain"), 1.1);
+      EXPECT_GT(data.at("expected").at("p50"), 0);
+      const Answer told = Ask(daemon.socket_path(), {.target = "/v1/jobs/" + job + "/progress"});
+      EXPECT_GT(told.second.at("exchange_seconds"), 0);
+      EXPECT_EQ(told.second.at("accumulation"), 1);
+    }
+    EXPECT_NCCL(ncclCommDestroy(trains));
+    return 0;
+  });
+  EXPECT_EQ(statuses, (std::vector<int>{0, 0}));
 }
 
 TEST(Requirements, AJobIsNamedByTheProgram) {

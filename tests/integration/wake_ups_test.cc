@@ -85,6 +85,25 @@ TEST(WakeUps, NobodyRingsForADaemonThatIsAwake) {
   EXPECT_LE(counts.doorbells, 2u);
 }
 
+/// What operations cost a job with this objective, each of which takes some ten microseconds.
+Counts CountsOfObjective(const std::string& objective) {
+  constexpr int kTimes = 500;
+  return CountsWith(std::string(kAlwaysAwake) + "[policy]\nspinning = true\n", 1,
+                    [&](ncclComm_t communicator) {
+                      ASSERT_NCCL(hzSetRequirements(
+                          communicator, ("collectives.objective = '" + objective + "'").c_str()));
+                      ReduceBlocking(communicator, kTimes, 100'000);
+                    });
+}
+
+TEST(WakeUps, RanksWaitAsTheirObjectiveSays) {
+  const Counts energy = CountsOfObjective("energy");
+  const Counts latency = CountsOfObjective("latency");
+  EXPECT_EQ(energy.parts, latency.parts);
+  EXPECT_GT(energy.wakes, energy.parts / 2) << "the rank sleeps at once";
+  EXPECT_LT(latency.wakes, energy.wakes / 4) << "the rank looks for two milliseconds";
+}
+
 TEST(WakeUps, AGroupRingsOnceAndIsWokenOnce) {
   constexpr int kGroups = 50;
   constexpr int kOperations = 64;

@@ -235,6 +235,25 @@ def test_progress_is_reported_and_steps_are_timed(client: harmonaize.Client, run
     assert (back.step, back.loss, back.accuracy, back.step_seconds) == (20, None, 0.25, None)
 
 
+def test_progress_tells_with_which_values_a_job_trains(client: harmonaize.Client, running: Job) -> None:
+    settings = {
+        "batch_size": 512.0,
+        "accumulation": 4.0,
+        "synchronisation_interval": 1.0,
+        "learning_rate_factor": 0.5,
+        "gradient_noise_scale": 1000.0,
+        "samples_in_all": 1e6,
+    }
+    for step in range(100, 106):
+        told = client.report_progress(running.id, step, **settings)
+        assert {name: getattr(told, name) for name in settings} == settings
+    # No operation was under way, so there is nothing to advise.
+    assert told.exchange_seconds == 0
+    with pytest.raises(harmonaize.ProblemError, match="accumulation") as caught:
+        client.report_progress(running.id, 106, accumulation=0)
+    assert caught.value.status == 400
+
+
 def test_progress_that_makes_no_sense_is_refused(client: harmonaize.Client) -> None:
     before = client.progress("asks")
     for step, accuracy in ((-1, None), (2**60, None), (50, 1.5)):

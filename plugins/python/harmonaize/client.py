@@ -129,14 +129,35 @@ class Client:
         samples: float | None = None,
         loss: float | None = None,
         accuracy: float | None = None,
+        *,
+        batch_size: float | None = None,
+        accumulation: float | None = None,
+        synchronisation_interval: float | None = None,
+        learning_rate_factor: float | None = None,
+        gradient_noise_scale: float | None = None,
+        samples_in_all: float | None = None,
     ) -> Progress:
         """Tells how far a job has come, and returns what is known of that. One rank's word is enough.
 
-        `step` rises; a lower one says that the job went back to a checkpoint. `samples` were processed in all;
-        `accuracy` is from 0 to 1. ProblemError 400: a number is out of range; 404: there is no such job; 409: the job
-        has ended. ValueError: a number is not finite.
+        `step` rises; a lower one says that the job went back to a checkpoint. `samples` were processed in all, of
+        `samples_in_all`; `accuracy` is from 0 to 1. `batch_size` (samples of all ranks), `accumulation`,
+        `synchronisation_interval` and `learning_rate_factor` are the settings of the step: a job that has stated ranges
+        for them in [adapt] hears of better ones by the event adaptation.advised. `gradient_noise_scale` is the batch
+        size, in samples, from which on larger ones bring little. ProblemError 400: a number is out of range; 404:
+        there is no such job; 409: the job has ended. ValueError: a number is not finite.
         """
-        known = {"step": step, "samples": samples, "loss": loss, "accuracy": accuracy}
+        known = {
+            "step": step,
+            "samples": samples,
+            "loss": loss,
+            "accuracy": accuracy,
+            "batch_size": batch_size,
+            "accumulation": accumulation,
+            "synchronisation_interval": synchronisation_interval,
+            "learning_rate_factor": learning_rate_factor,
+            "gradient_noise_scale": gradient_noise_scale,
+            "samples_in_all": samples_in_all,
+        }
         body = {name: value for name, value in known.items() if value is not None}
         return Progress.from_fields(self._answer_to(Request("POST", path_of("v1", "jobs", job, "progress"), body=body)))
 

@@ -34,6 +34,11 @@ constexpr uint64_t kBlockingWaitNanoseconds = 20'000'000;
 /// daemon: its caller expects the call to return at once.
 constexpr uint64_t kAsynchronousWaitNanoseconds = 50'000;
 
+uint64_t YieldNanoseconds(Looking looking) {
+  if (looking == Looking::kNever) return 0;
+  return looking == Looking::kForLong ? kLongLookNanoseconds : kYieldNanoseconds;
+}
+
 }  // namespace
 
 Status InlineLaunch::Run(std::span<const Operation> operations, const QuickAttempt& attempt,
@@ -43,6 +48,7 @@ Status InlineLaunch::Run(std::span<const Operation> operations, const QuickAttem
   withdrawn_ = false;
   withdraw_after_ns_ = kBlockingWaitNanoseconds;
   crowded_ = false;
+  looking_ = operations.front().communicator->session().looking();
   if (attempt.state == QuickAttempt::State::kPosted) {
     ResumeAll(operations, attempt.done);
   } else if (AllAdmitted(operations)) {
@@ -160,7 +166,8 @@ void InlineLaunch::WithdrawAll() {
 }
 
 Status InlineLaunch::Pause() {
-  if (++spins_ < (crowded_ ? kCrowdedSpins : kSpins)) {
+  const bool few = crowded_ || looking_ == Looking::kNever;
+  if (++spins_ < (few ? kCrowdedSpins : kSpins)) {
     if (spins_ > kFirstSpins) PauseBriefly();
     return Status::Ok();
   }
@@ -176,7 +183,7 @@ Status InlineLaunch::Pause() {
     WithdrawAll();
     return Status::Ok();
   }
-  if (waited < kYieldNanoseconds) {
+  if (waited < YieldNanoseconds(looking_)) {
     sched_yield();
     return Status::Ok();
   }

@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "src/base/looking.h"
 #include "src/base/status.h"
 #include "src/client/inline/inline_operation.h"
 #include "src/client/inline/inline_quick.h"
@@ -45,6 +46,7 @@ class InlineLaunch {
   std::vector<InlineOperation> operations_;
   bool withdrawn_ = false;
   bool crowded_ = false;
+  Looking looking_ = Looking::kAsItPays;
   uint64_t withdraw_after_ns_ = 0;
   // State of the wait under way.
   uint64_t progress_ = 0;

@@ -13,6 +13,7 @@
 #include "src/base/clock.h"
 #include "src/base/futex.h"
 #include "src/base/log.h"
+#include "src/base/looking.h"
 #include "src/base/pause.h"
 #include "src/base/wait_estimate.h"
 #include "src/client/session/job_claim.h"
@@ -324,6 +325,12 @@ WaitEstimate& RecentWaits() {
   return estimate;
 }
 
+/// Returns for how long to look where `pays_ns` would pay.
+uint64_t LookNanoseconds(Looking looking, uint64_t pays_ns) {
+  if (looking == Looking::kForLong) return std::max(pays_ns, kLongLookNanoseconds);
+  return looking == Looking::kNever ? 0 : pays_ns;
+}
+
 template <typename Wait>
 bool Look(const Wait& wait, uint64_t now_ns, uint64_t until_ns, bool crowded) {
   Pacer pacer(crowded);
@@ -363,8 +370,9 @@ Status SpinThenSleep(const Wait& wait, const SessionHeader& header,
   if (wait.Done()) return Status::Ok();
   WaitEstimate& waits = RecentWaits();
   const uint64_t start = MonotonicNanoseconds();
-  const uint64_t look_ns =
+  const uint64_t pays_ns =
       waits.BeginWait(header.wake_up_ns, header.sleepers.load(std::memory_order_relaxed));
+  const uint64_t look_ns = LookNanoseconds(LookingOf(header), pays_ns);
   const bool crowded = header.crowded.load(std::memory_order_relaxed) != 0;
   const bool seen = look_ns > 0 && Look(wait, start, start + look_ns, crowded);
   const Status status = seen ? Status::Ok() : Sleep(wait, tick_ns, on_tick);

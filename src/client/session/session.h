@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/file_descriptor.h"
+#include "src/base/looking.h"
 #include "src/base/own_descriptor.h"
 #include "src/base/status.h"
 #include "src/client/session/daemon_pulse.h"
@@ -100,6 +101,9 @@ class Session {
   Status WaitForSlices(const AwaitedSlices& awaited, const std::function<Status()>& on_tick);
   /// Waits until `done`, which may become so when the daemon has news (SessionHeader::news).
   Status WaitForNews(const std::function<bool()>& done, const std::function<Status()>& on_tick);
+  /// Returns how threads of the process wait: what the jobs of its ranks were granted.
+  Looking looking() const { return LookingOf(segment_->header); }
+
   /// The steps of WaitForNews, for a thread that looks and sleeps by itself: it asks for news,
   /// looks for what it waits for, and sleeps, for at most `nanoseconds`, unless there were news
   /// meanwhile.

@@ -91,6 +91,48 @@ deadline_us = 50
   EXPECT_EQ(terms.SizesToTellApart("dp"), std::vector<uint64_t>{0});
 }
 
+JobTerms TermsOf(const char* text, bool may_look) {
+  const Result<Requirements> read = ParseRequirements(text, "test");
+  EXPECT_TRUE(read.ok()) << read.status().message();
+  return JobTerms(*read, may_look);
+}
+
+TEST(JobTerms, RanksWaitByTheObjectiveOfTheirCommunicator) {
+  EXPECT_EQ(JobTerms().LookingOf("any"), Looking::kAsItPays);
+  const char* const latency =
+      "[[collectives.override]]\ncommunicator = 'tp*'\nobjective = 'latency'";
+  EXPECT_EQ(TermsOf(latency, true).LookingOf("tp0"), Looking::kForLong);
+  EXPECT_EQ(TermsOf(latency, true).LookingOf("dp"), Looking::kAsItPays);
+  EXPECT_EQ(TermsOf(latency, false).LookingOf("tp0"), Looking::kAsItPays)
+      << "the policy forbids it";
+  EXPECT_EQ(TermsOf("collectives.objective = 'energy'", false).LookingOf("any"), Looking::kNever);
+  EXPECT_EQ(TermsOf("collectives.objective = 'throughput'", true).LookingOf("any"),
+            Looking::kAsItPays);
+  const char* const some =
+      "[[collectives.override]]\ncollective = 'AllReduce'\nobjective = 'latency'";
+  EXPECT_EQ(TermsOf(some, true).LookingOf("any"), Looking::kAsItPays)
+      << "a wait is for all operations";
+}
+
+TEST(JobTerms, AdviceHasTheRangesAndTheGoal) {
+  EXPECT_FALSE(JobTerms().adapt().accumulation.has_value());
+  const AdaptTerms terms = TermsOf(
+                               "job = {goal = 'deadline', deadline = 2027-01-31T18:00:00Z}\n"
+                               "[adapt]\nbatch_size = [8, 64]\naccumulation = [1, 4]\n"
+                               "synchronisation_interval = [1, 2]\n"
+                               "learning_rate_factor = [0.5, 2]\n",
+                               false)
+                               .adapt();
+  EXPECT_EQ(terms.batch_size, (ValueRange{8, 64}));
+  EXPECT_EQ(terms.accumulation, (ValueRange{1, 4}));
+  EXPECT_EQ(terms.synchronisation_interval, (ValueRange{1, 2}));
+  EXPECT_EQ(terms.learning_rate_factor, (ValueRange{0.5, 2}));
+  EXPECT_EQ(terms.deadline, 1801418400);
+  EXPECT_FALSE(TermsOf("job = {goal = 'fastest', deadline = 2027-01-31T18:00:00Z}", false)
+                   .adapt()
+                   .deadline.has_value());
+}
+
 TEST(MatchesPattern, StarsStandForAnyCharacters) {
   EXPECT_TRUE(MatchesPattern("tp0", "tp0"));
   EXPECT_TRUE(MatchesPattern("tp0", "tp*"));

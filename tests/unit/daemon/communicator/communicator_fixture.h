@@ -108,7 +108,7 @@ class CommunicatorFixture : public ::testing::Test {
     for (const int rank : here) AddRank(rank);
     communicator_ = std::make_unique<Communicator>(Services(), 1, "test", tenant_.get(), members_);
     job_.tenant = tenant_.get();
-    communicator_->set_job(&job_);
+    communicator_->SetJob(&job_);
     Result<CommunicatorHoldings> holdings = PayForCommunicator(*tenant_->account, members_.size());
     EXPECT_TRUE(holdings.ok());
     communicator_->Keep(std::move(*holdings));

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "daemon/requirements/job_progress.h"
-
 namespace harmonaize::daemon {
 namespace {
 
@@ -90,22 +88,6 @@ TEST(ReadStatement, GivesNumbersThatAllHostsHave) {
   const Result<Requirements> again = ParseRequirements(RequirementsText(read), "another host");
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(*again, read);
-}
-
-TEST(JobProgress, TimesStepsByTheMedian) {
-  JobProgress progress;
-  EXPECT_FALSE(progress.StepSeconds().has_value());
-  EXPECT_TRUE(progress.Take({.step = 10}, 100));
-  EXPECT_FALSE(progress.Take({.step = 10}, 101)) << "of another rank";
-  EXPECT_TRUE(progress.Take({.step = 11}, 102));
-  EXPECT_TRUE(progress.Take({.step = 15}, 110));
-  EXPECT_TRUE(progress.Take({.step = 16}, 150));
-  EXPECT_EQ(progress.StepSeconds(), 2);
-  EXPECT_TRUE(progress.Take({.step = 3}, 200)) << "from a checkpoint";
-  EXPECT_FALSE(progress.StepSeconds().has_value());
-  for (uint64_t step = 4; step < 1000; ++step)
-    progress.Take({.step = step}, 200 + 0.5 * static_cast<double>(step));
-  EXPECT_DOUBLE_EQ(*progress.StepSeconds(), 0.5);
 }
 
 }  // namespace

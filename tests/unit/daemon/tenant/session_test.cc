@@ -51,6 +51,24 @@ TEST_F(SessionTest, RanksThatOfferARegionHearThatItIsGone) {
   EXPECT_EQ(sessions_[0]->FindRegion(region), nullptr);
 }
 
+TEST_F(SessionTest, ThreadsWaitAsAllOfTheirRanksBear) {
+  Session& session = *sessions_[0];
+  Member* const first = members_[0];
+  const auto told = [&] { return LookingOf(*first->header); };
+  EXPECT_EQ(told(), Looking::kAsItPays);
+  session.SetLooking(first, Looking::kNever);
+  EXPECT_EQ(told(), Looking::kNever);
+  Member* const second = NewMember();
+  EXPECT_EQ(told(), Looking::kAsItPays) << "the second one has said nothing yet";
+  session.SetLooking(second, Looking::kForLong);
+  EXPECT_EQ(told(), Looking::kForLong);
+  session.SetLooking(second, Looking::kAsItPays);
+  EXPECT_EQ(told(), Looking::kAsItPays) << "the second one minds that threads sleep at once";
+  session.SetLooking(second, Looking::kForLong);
+  session.RemoveMember(second);
+  EXPECT_EQ(told(), Looking::kNever);
+}
+
 TEST_F(SessionTest, ALeavingRankIsIdleOnceItsLastPartIsCompleted) {
   int calls = 0;
   PostAllReduce(0);
