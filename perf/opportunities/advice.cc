@@ -9,8 +9,13 @@
 namespace harmonaize::opportunities {
 
 void ReportProgress(ncclComm_t comm, const Progress& progress) {
-  const hzProgress_t told{
-      .step = progress.step, .samples = progress.samples, .loss = progress.loss, .accuracy = NAN};
+  hzProgress_t told = HZ_PROGRESS_INITIALIZER;
+  told.step = progress.step;
+  told.samples = progress.samples;
+  told.loss = progress.loss;
+  told.batch_size = progress.batch_size;
+  told.accumulation = progress.accumulation;
+  told.learning_rate_factor = progress.learning_rate_factor;
   Check(hzReportProgress(comm, &told), "hzReportProgress");
 }
 
@@ -24,8 +29,9 @@ std::optional<Advice> ReadAdvice(const std::string& json) {
   }
   Advice advice{.setting = data["setting"], .to = data["to"]};
   if (data.contains("learning_rate_factor") && data["learning_rate_factor"].is_number()) {
-    advice.learning_rate_factor = data["learning_rate_factor"];
+    advice.learning_rate_factor = data["learning_rate_factor"].get<double>();
   }
+  if (data.contains("why") && data["why"].is_string()) advice.why = data["why"];
   return advice;
 }
 

@@ -8,11 +8,14 @@
 
 namespace harmonaize::opportunities {
 
-/// How far a training job has come.
+/// How far a training job has come, and the values with which it trains.
 struct Progress {
   uint64_t step = 0;
   double samples = 0;  ///< Processed in all.
   double loss = 0;
+  double batch_size = 0;    ///< Samples of the step, of all ranks.
+  double accumulation = 1;  ///< Backward passes of the step.
+  double learning_rate_factor = 1;
 };
 
 /// Tells the provider of it; a failure ends the process.
@@ -22,7 +25,8 @@ void ReportProgress(ncclComm_t comm, const Progress& progress);
 struct Advice {
   std::string setting;  ///< "accumulation", "batch_size", ...
   double to = 0;
-  double learning_rate_factor = 1;  ///< 1 where the event names none.
+  std::optional<double> learning_rate_factor = {};  ///< Of the job's own learning rate.
+  std::string why = {};
 };
 
 /// Reads the event; nullopt for a text that is none.

@@ -30,7 +30,8 @@ SKIPPED = 77
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     ServingBesideTraining(spinning=False), ServingBesideTraining(spinning=True), Compression("bf16"),
-    Compression("fp8"), Floor(), Mix(), Adapt())
+    Compression("fp8"), Floor(), Mix(), Adapt(tuned=False),
+    Adapt(tuned=True))
 
 EPILOGUE = """\
 Each run has a laboratory of its own: emulated hosts, links of a fixed rate, and a daemon at each

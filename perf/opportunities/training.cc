@@ -31,8 +31,7 @@ Training::Training(const Job& job, Window* window, const TrainingOptions& option
   std::mt19937_64 held_out(kTeacherSeed);
   teacher_.Draw(&held_out, held_out_samples_, held_out_labels_);
   control_ = {.accumulation = static_cast<double>(options_.accumulation),
-              .batch = static_cast<double>(options_.batch),
-              .learning_rate = options_.learning_rate};
+              .batch = static_cast<double>(options_.batch)};
   Check(hzStreamCreate(&stream_), "hzStreamCreate");
   if (options_.follow && job_.leads()) advice_ = std::make_unique<AdviceListener>(job_.comm());
 }
@@ -76,8 +75,12 @@ bool Training::Step() {
   if (job_.leads()) {
     if (step_ == 1) job_.Write("ready", {{"ranks", job_.ranks()}, {"parameters", model_.size()}});
     if (options_.report) {
-      ReportProgress(job_.comm(),
-                     {.step = step_, .samples = samples_done_, .loss = training_loss_});
+      ReportProgress(job_.comm(), {.step = step_,
+                                   .samples = samples_done_,
+                                   .loss = training_loss_,
+                                   .batch_size = SamplesOfStep(),
+                                   .accumulation = control_.accumulation,
+                                   .learning_rate_factor = control_.learning_rate_factor});
     }
     if (samples_done_ - evaluated_at_ >= options_.evaluate_samples) Evaluate();
   }
@@ -99,16 +102,19 @@ void Training::Follow(const Advice& advice) {
     next_.accumulation = std::max(1.0, std::round(advice.to));
   } else if (advice.setting == "batch_size") {
     next_.batch = std::max(1.0, std::round(advice.to / control_.accumulation / job_.ranks()));
+  } else if (advice.setting == "learning_rate_factor") {
+    next_.learning_rate_factor = advice.to;
   } else {
     return;
   }
-  next_.learning_rate = control_.learning_rate * advice.learning_rate_factor;
+  if (advice.learning_rate_factor) next_.learning_rate_factor = *advice.learning_rate_factor;
   job_.Write("followed", {{"seconds", window_->Seconds()},
                           {"step", step_},
                           {"setting", advice.setting},
                           {"accumulation", next_.accumulation},
                           {"batch", next_.batch},
-                          {"learning_rate", next_.learning_rate}});
+                          {"learning_rate_factor", next_.learning_rate_factor},
+                          {"why", advice.why}});
 }
 
 /// Computes the gradients of all passes of a step, and has them summed up on the stream.
@@ -143,7 +149,7 @@ void Training::Exchange(std::span<float> gradients) {
 
 void Training::Descend() {
   const auto momentum = static_cast<float>(options_.momentum);
-  const auto rate = static_cast<float>(control_.learning_rate);
+  const auto rate = static_cast<float>(options_.learning_rate * control_.learning_rate_factor);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     velocity_[i] = momentum * velocity_[i] + gradients_[i];
     parameters_[i] -= rate * velocity_[i];

@@ -53,7 +53,7 @@ class Training {
     double go_on = 1;
     double accumulation = 1;
     double batch = 1;
-    double learning_rate = 0;
+    double learning_rate_factor = 1;
   };
 
   double SamplesOfStep() const;

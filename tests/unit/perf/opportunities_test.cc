@@ -144,12 +144,14 @@ TEST(Teacher, AHiddenLayerLearnsWhatALinearModelCannot) {
 TEST(Advice, IsReadFromAnEvent) {
   const std::optional<Advice> advice = ReadAdvice(
       R"({"specversion":"1.0","type":"io.harmonaize.adaptation.advised","data":)"
-      R"({"setting":"accumulation","from":1,"to":4,"learning_rate_factor":2,"text":"."}})");
+      R"({"setting":"accumulation","from":1,"to":4,"why":"congestion","learning_rate_factor":2}})");
   ASSERT_TRUE(advice.has_value());
   EXPECT_EQ(advice->setting, "accumulation");
   EXPECT_EQ(advice->to, 4);
   EXPECT_EQ(advice->learning_rate_factor, 2);
-  EXPECT_EQ(ReadAdvice(R"({"data":{"setting":"batch_size","to":64}})")->learning_rate_factor, 1);
+  EXPECT_EQ(advice->why, "congestion");
+  EXPECT_FALSE(
+      ReadAdvice(R"({"data":{"setting":"batch_size","to":64}})")->learning_rate_factor.has_value());
   for (const char* odd : {"", "7", "{}", R"({"data":7})", R"({"data":{"setting":7,"to":4}})",
                           R"({"data":{"setting":"accumulation"}})"}) {
     EXPECT_FALSE(ReadAdvice(odd).has_value()) << odd;
