@@ -30,8 +30,8 @@ SKIPPED = 77
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     ServingBesideTraining(spinning=False), ServingBesideTraining(spinning=True), Compression("bf16"),
-    Compression("fp8"), Floor(), Mix(), Adapt(tuned=False),
-    Adapt(tuned=True))
+    Compression("fp8"), Floor(), Mix("priority"), Mix("floors"),
+    Adapt(tuned=False), Adapt(tuned=True))
 
 EPILOGUE = """\
 Each run has a laboratory of its own: emulated hosts, links of a fixed rate, and a daemon at each

@@ -35,8 +35,11 @@ class Settings:
     def laboratory(self, fabric: str, *, hosts: str = "", controller: str = "",
                    policy: str = "") -> Laboratory:
         """Returns a laboratory of a shipped fabric, by its file's name. `policy` adds to what the provider grants."""
-        text = (self.fabrics / fabric).read_text(encoding="utf-8")
-        return Laboratory(self.programs, text, POLICY + policy, hosts=hosts, controller=controller)
+        return Laboratory(self.programs, self.fabric(fabric), POLICY + policy, hosts=hosts, controller=controller)
+
+    def fabric(self, name: str) -> str:
+        """Returns the text of a shipped fabric file."""
+        return (self.fabrics / name).read_text(encoding="utf-8")
 
 
 class Experiment(typing.Protocol):

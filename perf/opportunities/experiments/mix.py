@@ -8,28 +8,37 @@ from experiments.experiment import EXPERT, PIPELINER, SERVER, TRAINER, Settings,
 from experiments.laboratory import Job, Laboratory
 from experiments.measure import LESS, MORE, Measures
 
+LATENCY = '[job]\nkind = "inference"\n[collectives]\nobjective = "latency"\n'
+# How the server is put before the others.
+SERVER_ASKS = {"priority": "priority = 3\n", "floors": 'bandwidth_floor = "18 MB/s"\n'}
 REQUIREMENTS = {
     "trainer": '[job]\nkind = "training"\n[collectives]\nobjective = "throughput"\n',
-    "server": '[job]\nkind = "inference"\n[collectives]\nobjective = "latency"\npriority = 3\ndeadline_us = 4000\n'
-              "percentile = 99\n",
+    "server": LATENCY,
     "pipeline": '[job]\nkind = "training"\n[collectives]\nbandwidth_floor = "12 MB/s"\n',
-    "experts": '[job]\nkind = "training"\n[collectives]\npriority = 1\n',
+    "experts": "",
 }
 
 
 class Mix:
     """A trainer, a server, a pipeline and experts of four tenants on one fabric."""
 
-    name = "mix"
     opportunity = "O2"
-    words = ("Training, serving, a pipeline and experts of four tenants, each with two hosts of two racks, meet on "
-             "one link of 50 MB/s, which a controller shares out. With: the server asks for latency, priority 3 and "
-             "a deadline, the experts for priority 1, the pipeline for a floor of 12 MB/s, and the trainer says that "
-             "it wants throughput. Alone: each without the others.")
+
+    def __init__(self, server: str) -> None:
+        self.name = f"mix-{server}"
+        self._requirements = dict(REQUIREMENTS, server=LATENCY + SERVER_ASKS[server])
+        asks = {"priority": "priority 3", "floors": "a floor of 18 MB/s"}[server]
+        self.words = (
+            "Training, serving, a pipeline and experts of four tenants, each with two hosts of two racks, meet on one "
+            f"link of 50 MB/s, which a controller shares out. With: the server asks for latency and {asks}, the "
+            "pipeline for a floor of 12 MB/s, the trainer says that it wants throughput, and the experts say nothing."
+            + (" Alone: each without the others." if server == "priority" else ""))
 
     def arms(self, settings: Settings) -> typing.Sequence[str]:
         """Returns what a turn runs."""
-        return ("without", "with") if settings.quick else ("without", "with", "alone")
+        if settings.quick or self.name != "mix-priority":
+            return ("without", "with")
+        return ("without", "with", "alone")
 
     def _jobs(self, laboratory: Laboratory, arm: str) -> dict[str, Job]:
         window = ("--after", str(laboratory.begin), "--until", str(laboratory.end), "--seconds", "3600")
@@ -42,7 +51,7 @@ class Mix:
                          PIPELINER),
             "experts": (("experts", "--bytes", "2K", "--tokens", "512", "--compute", "0.02"), "host2,host5", EXPERT),
         }
-        return {name: Job(name, (*words, *window), hosts, user, REQUIREMENTS[name] if arm == "with" else "")
+        return {name: Job(name, (*words, *window), hosts, user, self._requirements[name] if arm == "with" else "")
                 for name, (words, hosts, user) in kinds.items()}
 
     def run(self, settings: Settings, arm: str, turn: int, measures: Measures) -> None:
