@@ -53,7 +53,7 @@ DAEMON_LAYERS = [
     ["daemon/formation"],
     ["daemon/diagnosis"],
     ["daemon/job_events"],
-    ["daemon/requirements"],
+    ["daemon/requirements", "daemon/adaptation"],
     ["daemon/control"],
     ["daemon/probing"],
     ["daemon/reports"],

@@ -1,5 +1,6 @@
 #include "daemon/api/requirement_routes.h"
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -154,6 +155,9 @@ Result<ProgressReport> ProgressIn(const std::string& text) {
   report.gradient_noise_scale = body.Number("gradient_noise_scale", 0, kMostSteps);
   report.samples_in_all = body.Number("samples_in_all", 0, kMostSteps);
   HZ_RETURN_IF_ERROR(body.status());
+  if (std::floor(*step) != *step) {
+    return InvalidArgument("'step' must be a whole number, and is {:g}", *step);
+  }
   report.step = static_cast<uint64_t>(*step);
   return report;
 }

@@ -325,10 +325,9 @@ Status ControlLoop::FloorOf(const Communicator& communicator) const {
   const FloorWord* const word = controller_link_->FloorOf(group->roster().key);
   if (word == nullptr || !word->refused) return Status::Ok();
   return Unavailable(
-      "the floor of {:.3g} MB/s is refused: of a link that the job uses {:.3g} MB/s are promised "
-      "to "
-      "others, of {:.3g} MB/s that can be",
-      word->floor * 1e-6, word->promised * 1e-6, word->promisable * 1e-6);
+      "the floor of {:.3g} MB/s is refused: a link that the job uses has room for one of {:.3g} "
+      "MB/s",
+      word->floor * 1e-6, word->room * 1e-6);
 }
 
 void ControlLoop::ReviewPlans(uint64_t now_ns) {

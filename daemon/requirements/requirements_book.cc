@@ -28,6 +28,9 @@ constexpr RateLimit kMinutes{.per_second = 1.0 / 60, .burst = 1};
 constexpr double kJobsThatChange = 8;
 /// Communicators that are told of other terms at a time: the engine serves others in between.
 constexpr size_t kToldAtOnce = 64;
+/// Jobs whose grants are renewed at a time by another policy, likewise: one of as many overrides as
+/// there may be takes some tenths of a millisecond.
+constexpr size_t kRenewedAtOnce = 8;
 /// Time after which statements are sent again to a daemon that did not take them.
 constexpr std::chrono::seconds kSendAgainAfter{1};
 /// Most communicators of a job whose floors a grant looks at: the engine serves nobody else
@@ -206,17 +209,27 @@ void RequirementsBook::TellSome() {
 
 void RequirementsBook::SetPolicy(PolicyConfig policy) {
   policy_ = std::move(policy);
+  const bool is_posted = !to_renew_.empty();
+  to_renew_.clear();
   for (const auto& [key, job] : services_.jobs->all()) {
-    if (!services_.by_job->Has(job.get())) continue;
-    const auto known = entries_.find(job.get());
+    if (services_.by_job->Has(job.get())) to_renew_.push_back(key);
+  }
+  if (!is_posted) RenewSome();
+}
+
+void RequirementsBook::RenewSome() {
+  for (size_t renewed = 0; renewed < kRenewedAtOnce && !to_renew_.empty(); ++renewed) {
+    const auto [tenant, id] = to_renew_.front();
+    to_renew_.pop_front();
+    Job* const job = services_.jobs->FindById(id, tenant);
+    if (job == nullptr || !services_.by_job->Has(job)) continue;
     // A job about which nothing was said has the defaults, and the bounds.
-    if (known == entries_.end() &&
-        WouldGrant(job->tenant->identity, {}).granted == Requirements{}) {
-      continue;
-    }
-    Renew(*job, entries_[job.get()]);
+    const bool is_known = entries_.contains(job);
+    if (!is_known && WouldGrant(job->tenant->identity, {}).granted == Requirements{}) continue;
+    Renew(*job, entries_[job]);
   }
   SumUpDuties();
+  if (!to_renew_.empty()) services_.loop->Post(lifetime_.Guard([this] { RenewSome(); }));
 }
 
 // The engine looks at the sum in each of its rounds.

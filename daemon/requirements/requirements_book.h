@@ -7,10 +7,12 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator_observer.h"
 #include "daemon/config/policy.h"
+#include "daemon/identity/job_identity.h"
 #include "daemon/identity/tenant_identity.h"
 #include "daemon/job_events/job_relay.h"
 #include "daemon/quota/holdings.h"
@@ -71,7 +73,8 @@ class RequirementsBook final : public CommunicatorObserver {
   /// Returns what would be granted to a job of this tenant that says so.
   Grant WouldGrant(const TenantIdentity& tenant, const Requirements& statement) const;
 
-  /// Grants by another policy from now on, whose tenants were found (FindPolicyTenants).
+  /// Grants by another policy from now on, whose tenants were found (FindPolicyTenants). Jobs that
+  /// are here get their new grants some at a time.
   void SetPolicy(PolicyConfig policy);
   const PolicyConfig& policy() const { return policy_; }
 
@@ -99,6 +102,7 @@ class RequirementsBook final : public CommunicatorObserver {
   Status Take(Job& job, Statements statements);
   void Renew(Job& job, Entry& entry);
   void SumUpDuties();
+  void RenewSome();
   void TellCommunicators(const Job& job);
   void TellSome();
 
@@ -115,7 +119,9 @@ class RequirementsBook final : public CommunicatorObserver {
   std::map<Job*, Entry, std::less<>> entries_;
   EngineDuties duties_;           ///< By all entries.
   std::deque<uint64_t> to_tell_;  ///< Communicator::id of those whose job has other terms.
-  std::set<Job*> owed_;           ///< Jobs whose statements another daemon did not take.
+  /// JobTable::Key of jobs that the policy has not been applied to yet.
+  std::deque<std::pair<uint32_t, JobIdentity>> to_renew_;
+  std::set<Job*> owed_;  ///< Jobs whose statements another daemon did not take.
   LoopTimer retry_;
   Lifetime lifetime_;
 };

@@ -329,10 +329,7 @@ FloorWord Controller::WordOn(const JobId& id) const {
   word.floor = job->second.terms.floor;
   const FloorBook::Answer answer = floors_.AnswerFor({id.tenant, job->second.terms.owner});
   word.refused = !answer.holds;
-  if (word.refused) {
-    word.promised = answer.promised;
-    word.promisable = answer.promisable;
-  }
+  if (word.refused) word.room = answer.room;
   const FloorWatch::Missed* const missed = watch_.Of(id);
   word.missed = missed != nullptr && missed->missed && answer.holds;
   if (word.missed) word.had = missed->had;

@@ -65,15 +65,14 @@ void FloorBook::Release(Entry* entry) {
 
 void FloorBook::Promise(Entry* entry) {
   double least_room = std::numeric_limits<double>::infinity();
+  double least_promisable = least_room;
   for (const int edge : entry->edges) {
     const double promisable = kPromisable * capacity_(edge);
-    const double promised = std::max(PromisedOn(edge), 0.0);
-    if (promisable - promised >= least_room) continue;
-    least_room = promisable - promised;
-    entry->answer.promised = promised;
-    entry->answer.promisable = promisable;
+    least_promisable = std::min(least_promisable, promisable);
+    least_room = std::min(least_room, promisable - std::max(PromisedOn(edge), 0.0));
   }
-  entry->answer.holds = entry->floor <= least_room + kRounding * entry->answer.promisable;
+  entry->answer.room = std::max(least_room, 0.0);
+  entry->answer.holds = entry->floor <= least_room + kRounding * least_promisable;
   if (!entry->answer.holds) return;
   for (const int edge : entry->edges) PromisedOn(edge) += entry->floor;
 }

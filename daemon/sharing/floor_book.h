@@ -38,8 +38,7 @@ class FloorBook {
 
   struct Answer {
     bool holds = false;
-    double promised = 0;    ///< If not: what is promised to others on the edge with least room.
-    double promisable = 0;  ///< If not: what may be promised on that edge.
+    double room = 0;  ///< If not: the largest floor that would hold.
   };
   Answer AnswerFor(const FloorOwner& owner) const;
   size_t size() const { return entries_.size(); }

@@ -106,7 +106,7 @@ inline void Fill(SharesMessage& shares) {
   shares.limits.push_back({.bytes_per_second = 1});
   shares.jobs.push_back({1, {{0, 1e9}}});
   shares.waits.push_back({1, 0.5});
-  shares.floors.push_back({.communicator = 1, .floor = 1e6, .refused = true, .promised = 1e6});
+  shares.floors.push_back({.communicator = 1, .floor = 1e6, .refused = true, .room = 1e6});
 }
 
 inline void Fill(FabricMessage& fabric) {

@@ -260,6 +260,8 @@ def test_progress_that_makes_no_sense_is_refused(client: harmonaize.Client) -> N
         with pytest.raises(harmonaize.ProblemError) as caught:
             client.report_progress("asks", step, accuracy=accuracy)
         assert caught.value.status == 400
+    with pytest.raises(harmonaize.ProblemError, match="whole number"):
+        client.call("POST", "/v1/jobs/asks/progress", body={"step": 50.5})
     with pytest.raises(ValueError, match="JSON"):
         client.report_progress("asks", 50, loss=float("nan"))
     assert client.progress("asks") == before

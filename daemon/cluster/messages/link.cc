@@ -19,7 +19,7 @@ HARMONAIZE_FIELDS(TrafficMessage, fabric, host, flows, nics, homes, rhythms, ter
 HARMONAIZE_FIELDS(RailShare, peer, rail, user, owner, bytes_per_second)
 HARMONAIZE_FIELDS(JobRates, communicator, rates)
 HARMONAIZE_FIELDS(JobWait, communicator, seconds)
-HARMONAIZE_FIELDS(FloorWord, communicator, floor, refused, promised, promisable, missed, had)
+HARMONAIZE_FIELDS(FloorWord, communicator, floor, refused, room, missed, had)
 HARMONAIZE_FIELDS(SharesMessage, fabric, links, limits, jobs, waits, floors)
 HARMONAIZE_FIELDS(BurstMessage, fabric, user, communicator, burst, ended)
 HARMONAIZE_FIELDS(BurstTurnMessage, fabric, communicator, burst)
@@ -81,8 +81,7 @@ static bool IsSound(const JobWait& wait) {
 }
 
 static bool IsSound(const FloorWord& word) {
-  return IsAmount(word.floor) && IsAmount(word.promised) && IsAmount(word.promisable) &&
-         IsAmount(word.had);
+  return IsAmount(word.floor) && IsAmount(word.room) && IsAmount(word.had);
 }
 
 static bool IsSound(const JobRates& job) {

@@ -109,10 +109,9 @@ struct FloorWord {
   double floor = 0;  ///< The floor that this is about, in bytes a second.
   /// Whether the floor does not hold, since an edge's rate is promised to others.
   bool refused = false;
-  double promised = 0;    ///< If refused: what is promised to others there.
-  double promisable = 0;  ///< If refused: what may be promised there in all.
-  bool missed = false;    ///< Whether the job has wanted its floor and had less, for a while.
-  double had = 0;         ///< If missed: what it had where it had least.
+  double room = 0;      ///< If refused: the largest floor that would hold.
+  bool missed = false;  ///< Whether the job has wanted its floor and had less, for a while.
+  double had = 0;       ///< If missed: what it had where it had least.
 };
 
 /// From the controller, to the daemons that tell it of traffic: again and again, though nothing has

@@ -37,7 +37,7 @@ struct Greeting {
   std::array<std::byte, 32> nonce{};
 };
 
-inline constexpr uint32_t kProtocolVersion = 5;
+inline constexpr uint32_t kProtocolVersion = 6;
 inline constexpr size_t kGreetingBytes = 128;
 
 std::array<std::byte, kGreetingBytes> EncodeGreeting(const Greeting& greeting);

@@ -124,7 +124,7 @@ std::vector<ClusterMessage> OneOfEach() {
                     {{1, 2, 1001, 3, 3e6}},
                     {{77, {{8, 2e6}}}},
                     {{77, 0.5}},
-                    {{77, 1e6, true, 2e6, 3e6, true, 5e5}}},
+                    {{77, 1e6, true, 2e6, true, 5e5}}},
       BurstMessage{5, 1001, 77, 8, true},
       BurstTurnMessage{5, 77, 8},
       EventMessage{77, 5, "io.harmonaize.rank.late", "ranks/3", 1, 13, 2, "{}"},

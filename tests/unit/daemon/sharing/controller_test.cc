@@ -103,8 +103,7 @@ TEST_F(ControllerTest, FloorsThatExceedWhatCanBePromisedAreRefusedInOrder) {
   for (int i = 0; i < 10; ++i) Pass(100, 100);
   ASSERT_EQ(last_[2].floors.size(), 1u);
   EXPECT_TRUE(last_[2].floors[0].refused);
-  EXPECT_NEAR(last_[2].floors[0].promised, 300 * kMbit, 1);
-  EXPECT_NEAR(last_[2].floors[0].promisable, 400 * kMbit, 1);
+  EXPECT_NEAR(last_[2].floors[0].room, 100 * kMbit, 1);
   EXPECT_FALSE(last_[1].floors[0].refused);
   // As soon as there is room, it is promised.
   terms_.erase(1001);

@@ -26,10 +26,9 @@ TEST_F(FloorBookTest, WhoComesFirstIsServedFirst) {
   EXPECT_FALSE(Holds(2));
   EXPECT_TRUE(Holds(3));
   const FloorBook::Answer refused = book_.AnswerFor({2, 1});
-  EXPECT_DOUBLE_EQ(refused.promised, 40);
-  EXPECT_DOUBLE_EQ(refused.promisable, 80);
+  EXPECT_DOUBLE_EQ(refused.room, 40);
   book_.Settle(2);
-  EXPECT_DOUBLE_EQ(book_.AnswerFor({2, 1}).promised, 80);
+  EXPECT_DOUBLE_EQ(book_.AnswerFor({2, 1}).room, 0);
 }
 
 TEST_F(FloorBookTest, AFloorMustFitOnAllEdges) {
