@@ -7,6 +7,7 @@ import argparse
 import datetime
 import json
 import pathlib
+import signal
 import statistics
 import sys
 import typing
@@ -15,8 +16,8 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 ROOT = FOLDER.parent.parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent / "compare")]
 
-from comparison import machine  # noqa: E402
-from comparison.programs import adopt_orphans  # noqa: E402
+from comparison import machine  # type: ignore[import-not-found]  # noqa: E402
+from comparison.programs import adopt_orphans  # type: ignore[import-not-found]  # noqa: E402
 from experiments.adapt import Adapt  # noqa: E402
 from experiments.compression import Compression  # noqa: E402
 from experiments.experiment import Experiment, Settings  # noqa: E402
@@ -27,6 +28,7 @@ from experiments.mix import Mix  # noqa: E402
 from experiments.serving_beside_training import ServingBesideTraining  # noqa: E402
 
 SKIPPED = 77
+INTERRUPTED = 130  # As a shell tells of a program that SIGINT ended.
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     ServingBesideTraining(spinning=False), ServingBesideTraining(spinning=True), Compression("bf16"),
@@ -131,9 +133,14 @@ def main(words: typing.Sequence[str]) -> int:
     if reason := why_not_here(options.programs.absolute()):
         print(f"opportunities.py: skipped: {reason}", file=sys.stderr)
         return SKIPPED
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # What is up is taken down then, too.
     adopt_orphans()  # Daemons' processor time is ours, and not that of other programs.
     alone = options.json == "-"
-    document = run_all(options, lambda text: print(f"# {text}", file=sys.stderr if alone else sys.stdout, flush=True))
+    said_to = sys.stderr if alone else sys.stdout
+    try:
+        document = run_all(options, lambda text: print(f"# {text}", file=said_to, flush=True))
+    except KeyboardInterrupt:
+        return INTERRUPTED
     if alone:
         print(json.dumps(document, indent=1))
     else:

@@ -56,7 +56,9 @@ class Adapt:
 
     def __init__(self, *, tuned: bool) -> None:
         self.name = "adapt-tuned" if tuned else "adapt"
-        self._accumulation, self._learning_rate, self._factor = (4, 0.08, 1.5) if tuned else (1, 0.02, 4)
+        self._accumulation = 4 if tuned else 1
+        self._learning_rate = 0.08 if tuned else 0.02
+        self._factor = 1.5 if tuned else 4.0
         self.words = (
             "Data-parallel training (307 kB of gradients a step, 25 ms over a link of 12.5 MB/s; passes of 7 ms) goes "
             "on until a held-out loss is reached. Two seconds after its first step the link keeps a part of its rate "

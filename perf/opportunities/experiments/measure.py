@@ -33,6 +33,8 @@ class Measure:
     def verdict(self) -> str:
         """Returns "better", "worse", or "no difference" where the runs with and without overlap. One run each
         tells nothing of the spread."""
+        if not self.without or not self.with_it:
+            return "not told"
         if min(len(self.without), len(self.with_it)) < 2:
             return "one run"
         if max(self.with_it) < min(self.without):
@@ -74,8 +76,8 @@ class Measures:
         return self._curves
 
     def all(self) -> list[Measure]:
-        """Returns all measures."""
-        return list(self._measures.values())
+        """Returns the measures of which any run has told something."""
+        return [one for one in self._measures.values() if one.without or one.with_it or one.alone]
 
 
 def _number(value: float) -> str:

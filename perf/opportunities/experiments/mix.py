@@ -68,14 +68,14 @@ class Mix:
                     self._tell(name, running[name].end(), arm, measures)
 
     def _tell(self, name: str, end: dict[str, typing.Any], arm: str, measures: Measures) -> None:
-        kinds = {"trainer": ("step_seconds", "a step"), "server": ("all_reduce_seconds", "an all-reduce"),
-                 "pipeline": ("batch_seconds", "a batch"), "experts": ("step_seconds", "a step")}
-        key, what = kinds[name]
-        measures.add(arm, f"{name}: p50 of {what}", "ms", LESS, milliseconds(end[key].get("p50")))
-        measures.add(arm, f"{name}: p99 of {what}", "ms", LESS, milliseconds(end[key].get("p99")))
+        key, what = {"trainer": ("step_seconds", "step"), "server": ("all_reduce_seconds", "all-reduce"),
+                     "pipeline": ("batch_seconds", "batch"), "experts": ("step_seconds", "step")}[name]
+        times = end[key]
+        measures.add(arm, f"{name}: p50 of its {what}s", "ms", LESS, milliseconds(times.get("p50")))
         if name == "server":
-            measures.add(arm, "server: p99 of a token", "ms", LESS, milliseconds(end["token_seconds"].get("p99")))
-        if name == "trainer":
-            measures.add(arm, "trainer: samples a second", "", MORE, end["samples_per_second"])
-        if name == "pipeline":
-            measures.add(arm, "pipeline: bubble", "", LESS, end["bubble"])
+            measures.add(arm, f"{name}: p99 of its {what}s", "ms", LESS, milliseconds(times.get("p99")))
+            measures.add(arm, "server: p99 of its tokens", "ms", LESS, milliseconds(end["token_seconds"].get("p99")))
+            return
+        # Of few steps the median tells nothing of those that were held up for long.
+        measures.add(arm, f"{name}: longest {what}", "ms", LESS, milliseconds(times.get("longest")))
+        measures.add(arm, f"{name}: {what}s a second", "", MORE, times["count"] / end["seconds"])
