@@ -68,14 +68,16 @@ class Mix:
                     self._tell(name, running[name].end(), arm, measures)
 
     def _tell(self, name: str, end: dict[str, typing.Any], arm: str, measures: Measures) -> None:
-        key, what = {"trainer": ("step_seconds", "step"), "server": ("all_reduce_seconds", "all-reduce"),
-                     "pipeline": ("batch_seconds", "batch"), "experts": ("step_seconds", "step")}[name]
+        key, one, several = {"trainer": ("step_seconds", "step", "steps"),
+                             "pipeline": ("batch_seconds", "batch", "batches"),
+                             "server": ("all_reduce_seconds", "all-reduce", "all-reduces"),
+                             "experts": ("step_seconds", "step", "steps")}[name]
         times = end[key]
-        measures.add(arm, f"{name}: p50 of its {what}s", "ms", LESS, milliseconds(times.get("p50")))
+        measures.add(arm, f"{name}: p50 of {several}", "ms", LESS, milliseconds(times.get("p50")))
         if name == "server":
-            measures.add(arm, f"{name}: p99 of its {what}s", "ms", LESS, milliseconds(times.get("p99")))
-            measures.add(arm, "server: p99 of its tokens", "ms", LESS, milliseconds(end["token_seconds"].get("p99")))
+            measures.add(arm, f"{name}: p99 of {several}", "ms", LESS, milliseconds(times.get("p99")))
+            measures.add(arm, "server: p99 of tokens", "ms", LESS, milliseconds(end["token_seconds"].get("p99")))
             return
         # Of few steps the median tells nothing of those that were held up for long.
-        measures.add(arm, f"{name}: longest {what}", "ms", LESS, milliseconds(times.get("longest")))
-        measures.add(arm, f"{name}: {what}s a second", "", MORE, times["count"] / end["seconds"])
+        measures.add(arm, f"{name}: longest {one}", "ms", LESS, milliseconds(times.get("longest")))
+        measures.add(arm, f"{name}: {several} a second", "", MORE, times["count"] / end["seconds"])
