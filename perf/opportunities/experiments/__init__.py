@@ -1,0 +1,1 @@
+"""Experiments that run representative jobs with and without cooperation with the provider."""

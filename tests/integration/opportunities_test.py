@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""opportunities.py: what it reckons, what it refuses, and the smallest form of two experiments in a laboratory.
+
+    opportunities_test.py PROGRAMS
+
+PROGRAMS is the folder of fabric, harmonaized and opportunity_job. Times are not looked at. Exit status 77: the
+laboratory cannot be used here.
+"""
+
+import json
+import math
+import pathlib
+import subprocess
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent.parent / "perf" / "opportunities"
+sys.path.insert(0, str(FOLDER))
+
+from experiments.laboratory import why_not_here  # pylint: disable=wrong-import-position
+from experiments.measure import LESS, MORE, Measures, table  # pylint: disable=wrong-import-position
+
+EXPERIMENTS = ("compression-fp8", "adapt")
+
+
+def check_reckoning():
+    measures = Measures("one", "O2")
+    for arm, values in (("without", (4.0, 5.0, 6.0)), ("with", (2.0, 2.5, 3.0)), ("alone", (1.0,))):
+        for value in values:
+            measures.add(arm, "time", "ms", LESS, value)
+            measures.add(arm, "rate", "MB/s", MORE, value)
+            measures.add(arm, "overlapping", "", LESS, value if arm != "with" else value + 1.5)
+    measures.add("without", "untold", "ms", LESS, None)
+    measures.add("without", "half told", "ms", LESS, 1.0)
+    measures.add("with", "half told", "ms", LESS, None)
+    time, rate, overlapping, half_told = measures.all()
+    assert time.ratio() == 0.5 and time.verdict() == "better", time
+    assert rate.verdict() == "worse", rate
+    assert overlapping.verdict() == "no difference", overlapping
+    assert half_told.ratio() is None and half_told.verdict() == "not told", half_told
+    lines = table(measures.all())
+    assert lines[2] == "| O2 | one | time, ms; alone 1 | 5 (4 to 6) | 2.5 (2 to 3) | 0.50 | better |", lines[2]
+    assert lines[5].split("|")[5].strip() == "-", lines[5]
+
+
+def run(*words):
+    return subprocess.run([str(FOLDER / "opportunities.py"), *words], text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def check_wrong_words():
+    for words, said in ((("flor",), "flor"), (("--runs", "0"), "--runs"), (("--slow-to", "2"), "--slow-to")):
+        done = run(*words)
+        assert done.returncode == 2 and said in done.stderr, done
+
+
+def check_experiments(programs):
+    done = run(*EXPERIMENTS, "--quick", "--json", "-", "--programs", str(programs))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert not document["errors"], document["errors"]
+    assert [one["name"] for one in document["experiments"]] == list(EXPERIMENTS), document["experiments"]
+    measures = {(one["experiment"], one["measure"]): one for one in document["measures"]}
+    assert {name for name, _ in measures} == set(EXPERIMENTS)
+    for key, measure in measures.items():
+        for arm in ("without", "with"):
+            assert len(measure[arm]) <= 1, (key, measure)
+            assert all(math.isfinite(value) and value > 0 for value in measure[arm]), (key, measure)
+    for told in document["experiments"]:
+        check_curves(told)
+    check_training(measures)
+
+
+def check_curves(told):
+    """Each run learns something."""
+    assert {curve["arm"] for curve in told["curves"]} == {"without", "with"}, told["curves"]
+    for curve in told["curves"]:
+        losses = [point["loss"] for point in curve["points"]]
+        assert len(losses) > 2 and losses[-1] < losses[0] - 0.3, (told["name"], losses)
+        seconds = [point["seconds"] for point in curve["points"]]
+        assert seconds == sorted(seconds), seconds
+
+
+def check_training(measures):
+    """Compression changes the loss a little at most, and a goal that was reached took samples."""
+    loss = measures["compression-fp8", "held-out loss after 20 steps"]
+    assert abs(loss["with"][0] - loss["without"][0]) < 0.2 * loss["without"][0], loss
+    for arm in ("without", "with"):
+        samples = measures["adapt", "samples"][arm][0]
+        assert samples % 32 == 0, samples  # Two ranks, of 16 samples a pass.
+        assert measures["adapt", "rank-seconds"][arm][0] > 0
+
+
+def main():
+    programs = pathlib.Path(sys.argv[1]).resolve()
+    check_reckoning()
+    check_wrong_words()
+    if reason := why_not_here(programs):
+        print(reason)
+        return 77
+    check_experiments(programs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
