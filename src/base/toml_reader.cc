@@ -53,6 +53,9 @@ bool AnyBeginsWith(const KnownKeys& known, std::string_view prefix) {
   return first != known.end() && first->starts_with(prefix);
 }
 
+/// The last second of kTimeBounds, since 1970; the first one is 0.
+constexpr double kLastSecond = 106'751.0 * 24 * 60 * 60;
+
 /// Returns the seconds of a date and time that has an offset.
 double SecondsSince1970(const toml::date_time& given) {
   const auto days = std::chrono::sys_days(std::chrono::year(given.date.year) /
@@ -341,7 +344,11 @@ void TomlReader::Time(std::string_view key, double* value) {
                              "quotes, as in 2027-01-31T18:00:00Z",
                              key));
   }
-  *value = SecondsSince1970(time->get());
+  const double seconds = SecondsSince1970(time->get());
+  if (seconds < 0 || seconds > kLastSecond) {
+    return Wrong(*node, fmt::format("'{}' must be a time {}", key, kTimeBounds));
+  }
+  *value = seconds;
 }
 
 size_t TomlReader::Tables(std::string_view key) {

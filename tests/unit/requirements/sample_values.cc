@@ -84,7 +84,10 @@ std::vector<std::string> WrongValues(const RequirementKey& key) {
       wrong.insert(wrong.end(), {"\"1 KiB\"", "[\"1 MiB\", \"1 KiB\"]", "[1, 2]"});
       break;
     case RequirementKind::kTime:
-      wrong.insert(wrong.end(), {"\"2027-01-31T18:00:00Z\"", "2027-01-31T18:00:00", "3"});
+      wrong.insert(wrong.end(),
+                   {"\"2027-01-31T18:00:00Z\"", "2027-01-31T18:00:00", "3", "1969-12-31T23:59:59Z",
+                    "1970-01-01T00:59:59+01:00", "2262-04-11T00:00:01Z",
+                    "2262-04-11T00:00:00-00:01", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"});
       break;
   }
   return wrong;
