@@ -9,7 +9,7 @@ namespace harmonaize {
 
 /// What the value of a requirement is.
 enum class RequirementKind : uint8_t {
-  kText,         ///< A name or sentence, of `most` bytes at most.
+  kText,         ///< A name or sentence, of `most` bytes at most, that CleanText leaves as it is.
   kChoice,       ///< One of the key's `choices`.
   kChoices,      ///< A list of its `choices`, each once.
   kYesNo,        ///< true or false.

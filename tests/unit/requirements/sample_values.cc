@@ -57,8 +57,12 @@ std::vector<std::string> WrongValues(const RequirementKey& key) {
   std::vector<std::string> wrong = {"{}", "[]", "[[1]]", "1979-05-27", "[true, false]"};
   switch (key.kind) {
     case RequirementKind::kText:
-      wrong.insert(wrong.end(), {"\"\"", "\"two\\nlines\"", "3", "true",
-                                 fmt::format("\"{}\"", std::string(1024, 'x'))});
+      // Control characters, and invisible ones: by their numbers, and one as it is.
+      wrong.insert(wrong.end(),
+                   {"\"\"", "\"two\\nlines\"", "3", "true", "\"a\\u0001b\"", "\"a\\u007fb\"",
+                    "\"a\\u0085b\"", "\"a\\u009bb\"", "\"a\\u202eb\"", "\"a\\u2066b\"",
+                    "\"a\\u061cb\"", "\"a\\u2028b\"", "\"a\\u200bb\"", "\"\\ufeffb\"",
+                    "\"a\xe2\x80\xaeg\"", fmt::format("\"{}\"", std::string(1024, 'x'))});
       break;
     case RequirementKind::kChoice:
     case RequirementKind::kChoices:
