@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/cluster/messages/event.h"
 #include "src/base/random.h"
 
 namespace harmonaize::daemon {
@@ -64,7 +65,7 @@ std::map<StatementStamp, Requirements> Statements::ByStamp() const {
 }
 
 StatementStamp Statements::Next() const {
-  return {newest_.number + 1, RandomNumber()};
+  return {std::min(newest_.number, kMostStatementNumber - 1) + 1, RandomNumber()};
 }
 
 }  // namespace harmonaize::daemon
