@@ -6,6 +6,7 @@
 
 #include "cli/text_table.h"
 #include "src/base/measure.h"
+#include "src/base/toml_reader.h"
 
 namespace harmonaize {
 namespace {
@@ -52,7 +53,7 @@ std::string PossibleValues(const RequirementKey& key) {
     case RequirementKind::kRate: return WithUnit(key, "rate", Measure::kRate);
     case RequirementKind::kSize: return WithUnit(key, "size", Measure::kSize);
     case RequirementKind::kSizeRange: return WithUnit(key, "two sizes", Measure::kSize);
-    case RequirementKind::kTime: return "date and time, as in 2027-01-31T18:00:00Z";
+    case RequirementKind::kTime: return fmt::format("date and time {}", kTimeBounds);
   }
   return "";
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "daemon/cluster/messages/event.h"
 #include "src/base/mix_bits.h"
 #include "src/base/random.h"
 
@@ -82,7 +83,7 @@ uint64_t Statements::Digest() const {
 }
 
 StatementStamp Statements::Next() const {
-  return {newest_.number + 1, RandomNumber()};
+  return {std::min(newest_.number, kMostStatementNumber - 1) + 1, RandomNumber()};
 }
 
 }  // namespace harmonaize::daemon

@@ -16,7 +16,7 @@ namespace harmonaize::daemon {
 /// Orders the statements about one job, which are made at any of its hosts: a statement has a
 /// higher number than all that its daemon knew of.
 struct StatementStamp {
-  uint64_t number = 0;  ///< From 1; 0 stands for no statement.
+  uint64_t number = 0;  ///< From 1 to kMostStatementNumber; 0 stands for no statement.
   uint64_t unique = 0;  ///< Random; decides between statements that were made at the same time.
 
   auto operator<=>(const StatementStamp&) const = default;
@@ -44,7 +44,8 @@ class Statements {
   std::map<StatementStamp, Requirements> ByStamp() const;
   /// The last stamp up to which all was taken back.
   const StatementStamp& forgotten() const { return forgotten_; }
-  /// Returns the stamp of a statement that is made now.
+  /// Returns the stamp of a statement that is made now. Its number stays at kMostStatementNumber
+  /// once a daemon has sent that, since all others refuse what is above.
   StatementStamp Next() const;
   /// Returns a number that is the same at hosts that know the same: of what was said, which
   /// statement it is of, and up to which one all was taken back.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -27,7 +29,32 @@ struct TomlReader::State {
 
 namespace {
 
-using Unknown = std::vector<std::pair<toml::source_position, std::string>>;
+using KnownKeys = std::set<std::string, std::less<>>;
+
+/// The first of the unknown keys by position, as many as are wanted.
+class Unknown {
+ public:
+  explicit Unknown(size_t most) : most_(most) {}
+
+  void Add(toml::source_position where, std::string key) {
+    first_.emplace(where, std::move(key));
+    if (first_.size() > most_) first_.erase(std::prev(first_.end()));
+  }
+  const std::multimap<toml::source_position, std::string>& first() const { return first_; }
+
+ private:
+  const size_t most_;
+  std::multimap<toml::source_position, std::string> first_;
+};
+
+/// Returns whether any key begins so. Takes no longer where there are many keys.
+bool AnyBeginsWith(const KnownKeys& known, std::string_view prefix) {
+  const auto first = known.lower_bound(prefix);
+  return first != known.end() && first->starts_with(prefix);
+}
+
+/// The last second of kTimeBounds, since 1970; the first one is 0.
+constexpr double kLastSecond = 106'751.0 * 24 * 60 * 60;
 
 /// Returns the seconds of a date and time that has an offset.
 double SecondsSince1970(const toml::date_time& given) {
@@ -39,12 +66,12 @@ double SecondsSince1970(const toml::date_time& given) {
          given.time.second + given.time.nanosecond * 1e-9;
 }
 
-void CollectUnknown(const toml::table& table, const std::string& prefix,
-                    const std::set<std::string, std::less<>>& known, Unknown* unknown);
+void CollectUnknown(const toml::table& table, const std::string& prefix, const KnownKeys& known,
+                    Unknown* unknown);
 
 // Collects unknown keys in the tables of a list that was asked for with Tables.
-void CollectUnknownInList(const toml::node& node, const std::string& list,
-                          const std::set<std::string, std::less<>>& known, Unknown* unknown) {
+void CollectUnknownInList(const toml::node& node, const std::string& list, const KnownKeys& known,
+                          Unknown* unknown) {
   const toml::array* array = node.as_array();
   for (size_t i = 0; array != nullptr && i < array->size(); ++i) {
     const toml::table* table = array->get(i)->as_table();
@@ -54,14 +81,14 @@ void CollectUnknownInList(const toml::node& node, const std::string& list,
   }
 }
 
-void CollectUnknown(const toml::table& table, const std::string& prefix,
-                    const std::set<std::string, std::less<>>& known, Unknown* unknown) {
+void CollectUnknown(const toml::table& table, const std::string& prefix, const KnownKeys& known,
+                    Unknown* unknown) {
   for (const auto& [key, node] : table) {
     const std::string full = prefix + std::string(key.str());
     // A quoted name may spell the way to another key, which it is not.
     const bool spells_a_way = key.str().find_first_of(".[") != std::string_view::npos;
     if (spells_a_way) {
-      unknown->emplace_back(key.source().begin, full);
+      unknown->Add(key.source().begin, full);
       continue;
     }
     if (known.contains(full)) {
@@ -71,12 +98,10 @@ void CollectUnknown(const toml::table& table, const std::string& prefix,
     if (const toml::table* inner = node.as_table()) {
       CollectUnknown(*inner, full + ".", known, unknown);
       if (!inner->empty()) continue;
-      const bool is_section = std::any_of(known.begin(), known.end(), [&](const std::string& k) {
-        return k.starts_with(full + ".");
-      });
+      const bool is_section = AnyBeginsWith(known, full + ".");
       if (is_section) continue;
     }
-    unknown->emplace_back(key.source().begin, full);
+    unknown->Add(key.source().begin, full);
   }
 }
 
@@ -319,7 +344,11 @@ void TomlReader::Time(std::string_view key, double* value) {
                              "quotes, as in 2027-01-31T18:00:00Z",
                              key));
   }
-  *value = SecondsSince1970(time->get());
+  const double seconds = SecondsSince1970(time->get());
+  if (seconds < 0 || seconds > kLastSecond) {
+    return Wrong(*node, fmt::format("'{}' must be a time {}", key, kTimeBounds));
+  }
+  *value = seconds;
 }
 
 size_t TomlReader::Tables(std::string_view key) {
@@ -358,12 +387,12 @@ Status TomlReader::Finish() {
 }
 
 std::vector<Status> TomlReader::FinishWithAll(size_t most) {
-  Unknown unknown;
+  Unknown unknown(most);
   CollectUnknown(state_->root, "", state_->known, &unknown);
   // With the unknown key, where that is what is wrong: a name near it takes long to find.
   std::vector<std::pair<State::Problem, std::string>> problems;
   for (const State::Problem& problem : state_->problems) problems.push_back({problem, ""});
-  for (const auto& [where, key] : unknown) {
+  for (const auto& [where, key] : unknown.first()) {
     problems.push_back({{where, fmt::format("unknown key '{}'", key)}, key});
   }
   std::stable_sort(problems.begin(), problems.end(),

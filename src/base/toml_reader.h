@@ -24,6 +24,10 @@ struct ValueRange {
   bool operator==(const ValueRange&) const = default;
 };
 
+/// The times that a document may have, for people: whole days whose nanoseconds since 1970 fit
+/// into 64 bits with a sign.
+inline constexpr std::string_view kTimeBounds = "from 1970-01-01T00:00:00Z to 2262-04-11T00:00:00Z";
+
 /// Reads one TOML document strictly: every key must be asked for by name, with its type and range.
 /// Keys left over are errors, which give file, line, column and the nearest name that was asked
 /// for. Thread: one.
@@ -63,7 +67,8 @@ class TomlReader {
   void NumberRange(std::string_view key, double least, double most, ValueRange* value);
   void MeasuredRange(std::string_view key, Measure measure, double least, double most,
                      ValueRange* value);
-  /// Accepts a date and time with an offset from UTC, and stores seconds since 1970.
+  /// Accepts a date and time with an offset from UTC within kTimeBounds, and stores seconds since
+  /// 1970.
   void Time(std::string_view key, double* value);
 
   /// Returns how many tables [[key]] has. Their values are asked for as "key[0].name",

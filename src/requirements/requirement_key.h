@@ -9,7 +9,7 @@ namespace harmonaize {
 
 /// What the value of a requirement is.
 enum class RequirementKind : uint8_t {
-  kText,         ///< A name or sentence, of `most` bytes at most.
+  kText,         ///< A name or sentence, of `most` bytes at most, that CleanText leaves as it is.
   kChoice,       ///< One of the key's `choices`.
   kChoices,      ///< A list of its `choices`, each once.
   kYesNo,        ///< true or false.
@@ -21,7 +21,7 @@ enum class RequirementKind : uint8_t {
   kRate,         ///< A rate with its unit, from `least` to `most` bytes per second.
   kSize,         ///< A size with its unit, from `least` to `most` bytes.
   kSizeRange,    ///< Two sizes, the smaller one first.
-  kTime,         ///< A date and time with its offset from UTC.
+  kTime,         ///< A date and time with its offset from UTC, within kTimeBounds.
 };
 
 /// One thing that a tenant may say of a job. docs/requirements.md lists all of them.

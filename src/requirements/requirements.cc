@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/base/clean_text.h"
 #include "src/base/toml_depth.h"
 #include "src/base/words.h"
 
@@ -97,8 +98,10 @@ class TableReader {
       reader_.Reject(full, fmt::format("'{}' has more than {} bytes", full, key.most));
     } else if (value.empty()) {
       reader_.Reject(full, fmt::format("'{}' must be a text of 1 to {} bytes", full, key.most));
-    } else if (value.find_first_of(std::string_view("\0\n\r\t\x1b", 5)) != std::string::npos) {
-      reader_.Reject(full, fmt::format("'{}' must be one line without control characters", full));
+    } else if (CleanText(value, value.size()) != value) {
+      reader_.Reject(full, fmt::format("'{}' must be one line without control characters and "
+                                       "without invisible ones that change how others are shown",
+                                       full));
     }
     return value;
   }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/measure.h"
+#include "src/base/toml_reader.h"
 #include "src/base/words.h"
 #include "src/requirements/requirement_key.h"
 
@@ -61,7 +62,10 @@ ordered_json SchemaOfValue(const RequirementKey& key) {
       return Measured(key, "[kMGT]?(B|bit)/s|[KMGT]iB/s", Measure::kRate);
     case RequirementKind::kSize: return MeasuredSize(key);
     case RequirementKind::kSizeRange: return Pair(MeasuredSize(key));
-    case RequirementKind::kTime: return {{"type", "string"}, {"format", "date-time"}};
+    case RequirementKind::kTime:
+      return {{"type", "string"},
+              {"format", "date-time"},
+              {"$comment", fmt::format("A time {}.", kTimeBounds)}};
   }
   return true;
 }

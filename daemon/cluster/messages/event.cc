@@ -18,12 +18,12 @@ HARMONAIZE_FIELDS(StatedRequirements, number, unique, document)
 HARMONAIZE_FIELDS(RequirementsMessage, about, forgotten_number, forgotten_unique, statements)
 
 static bool IsSound(const StatedRequirements& statement) {
-  return statement.number != 0;
+  return statement.number != 0 && statement.number <= kMostStatementNumber;
 }
 
 static bool IsSound(const RequirementsMessage& message) {
-  return message.about != 0 && message.statements.size() <= kMostStatements &&
-         fields::AllSound(message.statements);
+  return message.about != 0 && message.forgotten_number <= kMostStatementNumber &&
+         message.statements.size() <= kMostStatements && fields::AllSound(message.statements);
 }
 
 HARMONAIZE_FIELDS(RequirementsDigestMessage, about, digest)

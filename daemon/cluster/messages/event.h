@@ -24,10 +24,15 @@ struct EventMessage {
   std::string data{};     ///< Event::data. The reader checks it against the type's schema.
 };
 
+/// Highest number of a statement. A number is one above the highest that its daemon knew of, so
+/// honest daemons stay far below: one statement a nanosecond would get here in 146 years. A daemon
+/// that sends a higher one is refused, or the next number of its job would wrap around.
+inline constexpr uint64_t kMostStatementNumber = uint64_t{1} << 62;
+
 /// A statement about a job's requirements, without the keys that later ones have replaced
 /// (Statements).
 struct StatedRequirements {
-  uint64_t number = 0;  ///< StatementStamp.
+  uint64_t number = 0;  ///< StatementStamp; up to kMostStatementNumber.
   uint64_t unique = 0;
   std::vector<uint8_t> document{};  ///< TOML. The reader checks it.
 };
@@ -37,7 +42,7 @@ struct StatedRequirements {
 struct RequirementsMessage {
   static constexpr MessageKind kKind = MessageKind::kRequirements;
   uint64_t about = 0;             ///< Key of the communicator by way of which it comes.
-  uint64_t forgotten_number = 0;  ///< Statements::forgotten; 0: nothing was taken back.
+  uint64_t forgotten_number = 0;  ///< Statements::forgotten, likewise; 0: nothing was taken back.
   uint64_t forgotten_unique = 0;
   std::vector<StatedRequirements> statements{};
 };

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "src/requirements/requirements.h"
+#include "tests/unit/replaced_new.h"
 #include "tests/unit/requirements/sample_values.h"
 
 namespace harmonaize {
@@ -177,6 +178,24 @@ TEST(MalformedRequirements, ManyMistakesAreListedInOrder) {
   ASSERT_EQ(mistakes.size(), 3u);
   EXPECT_TRUE(mistakes[0].message().starts_with("job.toml:2:1: ")) << mistakes[0].message();
   EXPECT_TRUE(mistakes[2].message().starts_with("job.toml:4:1: ")) << mistakes[2].message();
+}
+
+// Each override makes two dozen keys known. A document that has as many overrides as there may be,
+// and then tables that mean nothing, is read with no more work for each of these tables.
+TEST(MalformedRequirements, EmptyTablesBesideManyOverridesAreReadWithLittleWork) {
+  std::string document;
+  for (size_t i = 0; i < kMostOverrides; ++i) document += "[[collectives.override]]\n";
+  int tables = 0;
+  // The names are too long for a string to keep them without an allocation.
+  for (; document.size() + 32 < kMostRequirementsBytes; ++tables) {
+    document += fmt::format("[a_table_of_no_meaning_{:04}]\n", tables);
+  }
+  const int before = AllocationCount();
+  const std::vector<Status> mistakes = ReadRequirements(document, "job.toml", 20).mistakes;
+  EXPECT_LT(AllocationCount() - before, 32 * tables);
+  ASSERT_EQ(mistakes.size(), 20u);
+  EXPECT_EQ(mistakes.front().message(), "job.toml:65:2: unknown key 'a_table_of_no_meaning_0000'");
+  EXPECT_EQ(mistakes.back().message(), "job.toml:84:2: unknown key 'a_table_of_no_meaning_0019'");
 }
 
 TEST(MalformedRequirements, AreHundreds) {

@@ -104,6 +104,18 @@ TEST(RequirementsText, IsReadAsTheSame) {
   EXPECT_EQ(Read(RequirementsText(read)), read) << RequirementsText(read);
 }
 
+TEST(RequirementsText, HasTheFirstAndTheLastTimeThatMayBeSaid) {
+  for (const std::string time : {"1970-01-01T00:00:00.000000Z", "2262-04-11T00:00:00.000000Z"}) {
+    const std::string text = "[job]\ndeadline = " + time + "\n";
+    EXPECT_EQ(RequirementsText(Read(text)), text);
+  }
+  const Result<Requirements> late =
+      ParseRequirements("[job]\ndeadline = 2262-04-11T00:00:01Z\n", "job.toml");
+  EXPECT_EQ(late.status().message(),
+            "job.toml:2:12: 'job.deadline' must be a time from 1970-01-01T00:00:00Z to "
+            "2262-04-11T00:00:00Z");
+}
+
 TEST(Merged, LaterKeysReplaceEarlierOnesOneByOne) {
   const Requirements first = Read(kDocument);
   const Requirements second =

@@ -57,8 +57,12 @@ std::vector<std::string> WrongValues(const RequirementKey& key) {
   std::vector<std::string> wrong = {"{}", "[]", "[[1]]", "1979-05-27", "[true, false]"};
   switch (key.kind) {
     case RequirementKind::kText:
-      wrong.insert(wrong.end(), {"\"\"", "\"two\\nlines\"", "3", "true",
-                                 fmt::format("\"{}\"", std::string(1024, 'x'))});
+      // Control characters, and invisible ones: by their numbers, and one as it is.
+      wrong.insert(wrong.end(),
+                   {"\"\"", "\"two\\nlines\"", "3", "true", "\"a\\u0001b\"", "\"a\\u007fb\"",
+                    "\"a\\u0085b\"", "\"a\\u009bb\"", "\"a\\u202eb\"", "\"a\\u2066b\"",
+                    "\"a\\u061cb\"", "\"a\\u2028b\"", "\"a\\u200bb\"", "\"\\ufeffb\"",
+                    "\"a\xe2\x80\xaeg\"", fmt::format("\"{}\"", std::string(1024, 'x'))});
       break;
     case RequirementKind::kChoice:
     case RequirementKind::kChoices:
@@ -84,7 +88,10 @@ std::vector<std::string> WrongValues(const RequirementKey& key) {
       wrong.insert(wrong.end(), {"\"1 KiB\"", "[\"1 MiB\", \"1 KiB\"]", "[1, 2]"});
       break;
     case RequirementKind::kTime:
-      wrong.insert(wrong.end(), {"\"2027-01-31T18:00:00Z\"", "2027-01-31T18:00:00", "3"});
+      wrong.insert(wrong.end(),
+                   {"\"2027-01-31T18:00:00Z\"", "2027-01-31T18:00:00", "3", "1969-12-31T23:59:59Z",
+                    "1970-01-01T00:59:59+01:00", "2262-04-11T00:00:01Z",
+                    "2262-04-11T00:00:00-00:01", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"});
       break;
   }
   return wrong;

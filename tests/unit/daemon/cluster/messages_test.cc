@@ -255,6 +255,14 @@ TEST(ClusterMessages, RandomBytesAndChangesAreSurvived) {
   });
 }
 
+TEST(ClusterMessages, TheHighestNumbersOfStatementsAreTaken) {
+  constexpr uint64_t kMost = kMostStatementNumber;
+  const RequirementsMessage message{77, kMost, UINT64_MAX, {{kMost, UINT64_MAX, {'#'}}}};
+  const Result<ClusterMessage> decoded = DecodeMessage(EncodeMessage(message));
+  ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+  EXPECT_EQ(decoded->As<RequirementsMessage>()->statements.front().number, kMost);
+}
+
 TEST(ClusterMessages, DeepNestsAreRefusedBeforeTheyAreFollowed) {
   for (const unsigned char opening : {0x81, 0x9f, 0xa1, 0xbf}) {
     std::vector<unsigned char> bytes(1 << 20, opening);
@@ -344,6 +352,13 @@ TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
       {MessageKind::kTraffic, "/1/rhythms/0/iteration_seconds", {0, -1}},
       {MessageKind::kTraffic, "/1/rhythms/0/begun_seconds", {-1}},
       {MessageKind::kShares, "/1/waits/0/seconds", {0, -1, 61}},
+      {MessageKind::kRequirements, "/1/about", {0}},
+      {MessageKind::kRequirements,
+       "/1/forgotten_number",
+       {-1, kMostStatementNumber + 1, UINT64_MAX}},
+      {MessageKind::kRequirements,
+       "/1/statements/0/number",
+       {-1, 0, kMostStatementNumber + 1, UINT64_MAX}},
       {MessageKind::kLinkRates, "/1/rates/0/edge", {-1}},
       {MessageKind::kLinkRates, "/1/rates/0/bytes_per_second", {0}},
       {MessageKind::kAskLinkProbe, "/1/probe", {0}},

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/cluster/messages/event.h"
+
 namespace harmonaize::daemon {
 namespace {
 
@@ -37,6 +39,17 @@ TEST(Statements, WhatWasTakenBackDoesNotComeBack) {
   EXPECT_FALSE(statements.Take(Said("job.kind = 'batch'"), {1, 1}));
   EXPECT_FALSE(statements.empty()) << "others have to know that it was taken back";
   EXPECT_TRUE(statements.Take(Said("job.kind = 'training'"), statements.Next()));
+}
+
+TEST(Statements, TheNextNumberIsOneThatOtherDaemonsTake) {
+  for (const uint64_t newest : {kMostStatementNumber - 1, kMostStatementNumber, UINT64_MAX}) {
+    Statements said;
+    said.Take(Said("job.kind = 'batch'"), {newest, 1});
+    EXPECT_EQ(said.Next().number, kMostStatementNumber) << newest;
+    Statements forgotten;
+    forgotten.Forget({newest, 1});
+    EXPECT_EQ(forgotten.Next().number, kMostStatementNumber) << newest;
+  }
 }
 
 // Hosts that have heard the same statements, in whatever order and however often, agree.
