@@ -28,14 +28,16 @@ if(HARMONAIZE_BUILD_TESTS)
                                 LINKS Threads::Threads GTest::gtest)
 endif()
 
-# Every target below a folder that is all C++. CMake would want a header for C as well.
+# Every target below a folder that is all C++. CMake would want a header for C as well. clang takes no header
+# that was made with another visibility, which stand-ins for foreign libraries have.
 function(harmonaize_precompile_below folder header)
   get_property(targets DIRECTORY "${folder}" PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
     get_target_property(type ${target} TYPE)
     get_target_property(sources ${target} SOURCES)
+    get_target_property(visibility ${target} CXX_VISIBILITY_PRESET)
     if(type MATCHES "EXECUTABLE|LIBRARY$" AND NOT type STREQUAL "INTERFACE_LIBRARY"
-       AND sources MATCHES "\\.cc" AND NOT sources MATCHES "\\.c(;|$)")
+       AND sources MATCHES "\\.cc" AND NOT sources MATCHES "\\.c(;|$)" AND NOT visibility STREQUAL "default")
       target_precompile_headers(${target} REUSE_FROM ${header})
     endif()
   endforeach()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The whole test suite: checks of the tree, then build and tests for each preset.
 #
-#     scripts/test.sh                 release, asan, fuzz-quick, tsan and no-cuda, as CI runs them
+#     scripts/test.sh                 release, asan, tsan and no-cuda, as CI runs them
 #     scripts/test.sh --quick         release only
 #     scripts/test.sh --all           every test in every preset, and each source compiled by itself
 #     scripts/test.sh --preset NAME   only this preset; may be repeated
@@ -11,7 +11,8 @@
 #
 # release runs all tests in full. The other presets run those that find something there which release
 # cannot find (tests/rounds.cmake), and go through parts of what is large (tests/support/sanitized.h).
-# fuzz-quick gives each fuzz test inputs for ten seconds (scripts/fuzz.sh for longer).
+# asan has the fuzz tests too, and gives each inputs for ten seconds (scripts/fuzz.sh for longer). Where
+# clang is not installed, GCC builds it, without them.
 # While the tests of one preset run, the next is built, at a lower priority.
 #
 # Ends with what each phase took, the ten slowest tests, and the closing lines of ctest for each
@@ -48,8 +49,7 @@ while (($# > 0)); do
   shift
 done
 if ((${#presets[@]} == 0)); then
-  # fuzz-quick before a long build: its tests compute for a fixed time, and cost least beside one.
-  presets=(release asan fuzz-quick tsan no-cuda)
+  presets=(release asan tsan no-cuda)
   ((all == 0)) || presets+=(alone)
 fi
 
@@ -83,6 +83,9 @@ format_check() {
     sort | xargs -n 40 -P "$jobs" clang-format --dry-run --Werror --ferror-limit=1
 }
 
+# A folder whose preset has got another compiler since is begun anew.
+configure() { cmake --preset "$1" || cmake --fresh --preset "$1"; }
+
 # Whether a preset builds and runs a part of the tests only.
 has_round() { ((all == 0)) && [[ -f build/$1/round.txt ]]; }
 
@@ -102,13 +105,18 @@ without_address_randomization() {
 }
 
 run_tests() {
-  local preset=$1 runner=() selection=()
+  local preset=$1 runner=() selection=() status=0
   [[ $preset == tsan ]] && runner=(without_address_randomization)
   has_round "$preset" && selection=(-R "$(<"build/$preset/round.txt")")
-  local at_once=$((jobs + (jobs + 1) / 2))
-  # Fuzz tests never wait: more of them would only slow each other down.
-  [[ $preset == fuzz* ]] && runner=(nice -n 19) at_once=$jobs
-  "${runner[@]}" ctest --preset "$preset" -j "$at_once" "${selection[@]}"
+  if [[ $preset != fuzz ]]; then
+    "${runner[@]}" ctest --preset "$preset" -j $((jobs + (jobs + 1) / 2)) -LE '^fuzz$' "${selection[@]}" || status=$?
+  fi
+  # Fuzz tests compute for a fixed time. After the others they hold up none of them, and as they never wait,
+  # more of them at once would only slow each other down.
+  if [[ $preset == asan || $preset == fuzz ]]; then
+    nice -n 19 ctest --preset "$preset" -j "$jobs" -L '^fuzz$' || status=$?
+  fi
+  return "$status"
 }
 
 # The tests that run beside the next build: their preset, process and beginning.
@@ -177,11 +185,16 @@ tested=()
 for preset in "${presets[@]}"; do
   niceness=0
   [[ -z $testing ]] || niceness=19
-  if [[ $preset == fuzz* ]] && ! command -v clang++ >/dev/null; then
-    say "$preset: skipped, clang is not installed"
-    continue
+  if ! command -v clang++ >/dev/null; then
+    if [[ $preset == asan ]]; then
+      say "asan: by GCC and without fuzz tests, clang is not installed"
+      preset=asan-gcc
+    elif [[ $preset == fuzz ]]; then
+      say "fuzz: skipped, clang is not installed"
+      continue
+    fi
   fi
-  if ! check "$preset: configure" cmake --preset "$preset" || ! check "$preset: build" build "$preset"; then
+  if ! check "$preset: configure" configure "$preset" || ! check "$preset: build" build "$preset"; then
     closing+=("$preset:" "not built, not tested")
     continue
   fi

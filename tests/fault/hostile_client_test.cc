@@ -225,10 +225,11 @@ TEST_F(HostileClientTest, WindowsThatAreScribbledIn) {
   ASSERT_TRUE(region.ok());
   std::atomic<bool> ended{false};
   std::thread scribbler([&] {
+    auto* const bytes = reinterpret_cast<uint8_t*>(window);
     for (uint64_t round = 0; !ended; ++round) {
       for (uint64_t at = round % 64; at < kBytes; at += 64) {
         // Like hardware, it takes no care.
-        __atomic_store_n(window + at, static_cast<std::byte>(round * 37), __ATOMIC_RELAXED);
+        __atomic_store_n(bytes + at, static_cast<uint8_t>(round * 37), __ATOMIC_RELAXED);
       }
     }
   });

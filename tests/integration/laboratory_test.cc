@@ -309,7 +309,7 @@ else:
 TEST_F(LaboratoryTest, EachHostHasItsDaemonForTheJob) {
   Up("two-racks");
   // Two jobs on two hosts at a time, which know nothing of each other.
-  std::thread other([this] {
+  std::thread other([] {
     const Environment environment = Environment::OfThisProcess();
     Launched run({"run", "--hosts", "host2:2", "--no-preload", "--", ALL_REDUCE_PERF, "-b", "1K",
                   "-e", "64K", "-f", "8", "-c", "1", "-n", "3"},

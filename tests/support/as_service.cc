@@ -154,6 +154,11 @@ int AddressFamily(const std::string& name) {
   return kFamilies.at(name);
 }
 
+/// What SCMP_A0 is, which is C.
+scmp_arg_cmp FirstArgument(scmp_compare comparison, uint64_t first, uint64_t second = 0) {
+  return {.arg = 0, .op = comparison, .datum_a = first, .datum_b = second};
+}
+
 /// A second filter, of which the stricter answer counts.
 void RestrictArguments(const Unit& unit) {
   scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
@@ -164,7 +169,7 @@ void RestrictArguments(const Unit& unit) {
   }
   const auto forbid_family = [&](int family) {
     errno = -seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-                              SCMP_A0(SCMP_CMP_EQ, static_cast<uint64_t>(family)));
+                              FirstArgument(SCMP_CMP_EQ, static_cast<uint64_t>(family)));
     Require(errno == 0, "socket");
   };
   for (int family = 0; family < AF_MAX; ++family) {
@@ -177,7 +182,7 @@ void RestrictArguments(const Unit& unit) {
       const uint64_t flag = uint64_t{1} << bit;
       if ((kNamespaces & flag) == 0) continue;
       errno = -seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
-                                SCMP_A0(SCMP_CMP_MASKED_EQ, flag, flag));
+                                FirstArgument(SCMP_CMP_MASKED_EQ, flag, flag));
       Require(errno == 0, "clone");
     }
     // Its flags lie in memory, where no filter sees them: libraries then take clone.
