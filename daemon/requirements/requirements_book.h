@@ -18,6 +18,7 @@
 #include "daemon/quota/holdings.h"
 #include "daemon/quota/rate_table.h"
 #include "daemon/requirements/grant.h"
+#include "daemon/requirements/statement_inbox.h"
 #include "daemon/requirements/statements.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/runtime/loop_timer.h"
@@ -111,7 +112,7 @@ class RequirementsBook final : public CommunicatorObserver {
   void SendWhatIsOwed();
   static RequirementsMessage MessageOf(const Statements& statements);
   void OnStatements(transport::PeerId peer, const RequirementsMessage& message);
-  void OnParsed(transport::PeerId peer, const Parsed& parsed);
+  void OnParsed(const StatementInbox::Sender& sender, const Parsed& parsed);
 
   const Services services_;
   PolicyConfig policy_;
@@ -122,6 +123,7 @@ class RequirementsBook final : public CommunicatorObserver {
   /// JobTable::Key of jobs that the policy has not been applied to yet.
   std::deque<std::pair<uint32_t, JobIdentity>> to_renew_;
   std::set<Job*> owed_;  ///< Jobs whose statements another daemon did not take.
+  StatementInbox inbox_;
   LoopTimer retry_;
   Lifetime lifetime_;
 };
