@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,7 +50,7 @@ bool SaysAnyFloor(const Requirements& granted) {
 
 /// What a message of another daemon says.
 struct RequirementsBook::Parsed {
-  uint64_t about = 0;
+  std::set<uint64_t> abouts;
   Statements statements;
 };
 
@@ -57,6 +58,7 @@ RequirementsBook::RequirementsBook(Services services, PolicyConfig policy)
     : services_(std::move(services)),
       policy_(std::move(policy)),
       changes_(kMinutes),
+      inbox_(services_.background),
       retry_(services_.loop) {}
 
 // ---------------------------------------------------------------------------------------------
@@ -344,26 +346,33 @@ void RequirementsBook::OnAsked(transport::PeerId peer, const AskRequirementsMess
 void RequirementsBook::OnStatements(transport::PeerId peer, const RequirementsMessage& message) {
   const Communicator* const communicator = services_.relay->ToldOf(message.about, peer);
   if (communicator == nullptr) return;
-  const auto take = lifetime_.Guard([this, peer](const Parsed& parsed) { OnParsed(peer, parsed); });
-  services_.background->Post(
-      [message, take, loop = services_.loop] {
-        auto parsed = std::make_shared<Parsed>();
-        parsed->about = message.about;
-        parsed->statements.Forget({message.forgotten_number, message.forgotten_unique});
-        for (const StatedRequirements& one : message.statements) {
-          // A newer daemon may know keys that this one does not: the statement is left out then.
-          const std::string text(one.document.begin(), one.document.end());
-          const Result<Requirements> read = ParseRequirements(text, "another daemon");
-          if (read.ok()) parsed->statements.Take(*read, {one.number, one.unique});
-        }
-        loop->Post([take, parsed] { take(*parsed); });
-      },
-      communicator->tenant().identity.number);
+  const StatementInbox::Sender sender{.peer = peer,
+                                      .tenant = communicator->tenant().identity.number,
+                                      .job = communicator->job()->id};
+  const auto take =
+      lifetime_.Guard([this, sender](const Parsed& parsed) { OnParsed(sender, parsed); });
+  inbox_.Put(sender, message, [take, loop = services_.loop](const StatementInbox::Received& one) {
+    auto parsed = std::make_shared<Parsed>();
+    parsed->abouts = one.abouts;
+    parsed->statements.Forget({one.message.forgotten_number, one.message.forgotten_unique});
+    for (const StatedRequirements& stated : one.message.statements) {
+      // A newer daemon may know keys that this one does not: the statement is left out then.
+      const std::string text(stated.document.begin(), stated.document.end());
+      const Result<Requirements> read = ParseRequirements(text, "another daemon");
+      if (read.ok()) parsed->statements.Take(*read, {stated.number, stated.unique});
+    }
+    loop->Post([take, parsed] { take(*parsed); });
+  });
 }
 
-void RequirementsBook::OnParsed(transport::PeerId peer, const Parsed& parsed) {
-  // It may have ended in the meantime.
-  const Communicator* const communicator = services_.relay->ToldOf(parsed.about, peer);
+void RequirementsBook::OnParsed(const StatementInbox::Sender& sender, const Parsed& parsed) {
+  inbox_.Tidy(sender);
+  // Some of the communicators may have ended in the meantime.
+  const Communicator* communicator = nullptr;
+  for (const uint64_t about : parsed.abouts) {
+    communicator = services_.relay->ToldOf(about, sender.peer);
+    if (communicator != nullptr) break;
+  }
   if (communicator == nullptr) return;
   Job& job = *communicator->job();
   const auto known = entries_.find(&job);
@@ -380,7 +389,7 @@ void RequirementsBook::OnParsed(transport::PeerId peer, const Parsed& parsed) {
         job.label(), taken.message());
     return;
   }
-  Spread(job, {communicator, peer});
+  Spread(job, {communicator, sender.peer});
 }
 
 }  // namespace harmonaize::daemon

@@ -17,6 +17,7 @@
 #include "daemon/quota/rate_table.h"
 #include "daemon/requirements/fair_queue.h"
 #include "daemon/requirements/grant.h"
+#include "daemon/requirements/statement_inbox.h"
 #include "daemon/requirements/statements.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/runtime/loop_timer.h"
@@ -113,7 +114,7 @@ class RequirementsBook final : public CommunicatorObserver {
   void OnDigest(transport::PeerId peer, const RequirementsDigestMessage& message);
   void OnAsked(transport::PeerId peer, const AskRequirementsMessage& message);
   void OnStatements(transport::PeerId peer, const RequirementsMessage& message);
-  void OnParsed(transport::PeerId peer, const Parsed& parsed);
+  void OnParsed(const StatementInbox::Sender& sender, const Parsed& parsed);
 
   const Services services_;
   PolicyConfig policy_;
@@ -123,6 +124,7 @@ class RequirementsBook final : public CommunicatorObserver {
   FairQueue<uint64_t> to_tell_;      ///< Communicator::id of those whose job has other terms.
   FairQueue<JobIdentity> to_renew_;  ///< Jobs that the policy has not been applied to yet.
   std::set<Job*> owed_;              ///< Jobs whose statements another daemon did not take.
+  StatementInbox inbox_;
   LoopTimer retry_;
   Lifetime lifetime_;
 };
