@@ -63,7 +63,7 @@ class Adapt:
             "Data-parallel training (307 kB of gradients a step, 25 ms over a link of 12.5 MB/s; passes of 7 ms) goes "
             "on until a held-out loss is reached. Two seconds after its first step the link keeps a part of its rate "
             f"(--slow-to). The job begins with an accumulation of {self._accumulation}"
-            + (", which suits the link's full rate" if tuned else "") + ", and reports progress in both arms. With: "
+            ", and reports progress in both arms. With: "
             "it states that its accumulation may be 1 to 16 and its learning rate up to "
             f"{self._factor:g} times as large, and takes over what adaptation.advised says.")
 
