@@ -64,13 +64,13 @@ EventData DataOf(const TrainingAdvice& advice, const StepTimes& times, std::stri
               ? fmt::format(", with a learning rate times {:.4g},", *advice.learning_rate_factor)
               : "",
           advice.gain, 100 * times.exchange_seconds / times.step_seconds, times.step_seconds));
-  data.Set(fields::kSetting, advice.setting)
-      .Set(fields::kFrom, advice.from)
-      .Set(fields::kTo, advice.to)
-      .Set(fields::kWhy, why)
-      .Set(fields::kExpected, advice.expected_step)
-      .Set(fields::kGain, advice.gain);
-  if (has_rate) data.Set(fields::kLearningRateFactor, *advice.learning_rate_factor);
+  data.Set(harmonaize::fields::kSetting, advice.setting)
+      .Set(harmonaize::fields::kFrom, advice.from)
+      .Set(harmonaize::fields::kTo, advice.to)
+      .Set(harmonaize::fields::kWhy, why)
+      .Set(harmonaize::fields::kExpected, advice.expected_step)
+      .Set(harmonaize::fields::kGain, advice.gain);
+  if (has_rate) data.Set(harmonaize::fields::kLearningRateFactor, *advice.learning_rate_factor);
   return data;
 }
 
