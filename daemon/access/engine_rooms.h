@@ -21,6 +21,7 @@ class RequirementsBook;
 class SessionKeeper;
 class TenantTable;
 struct Config;
+struct PolicyConfig;
 
 /// The parts of the daemon that requests reach. Thread: engine, except for EventLoop::Post.
 class EngineRooms {
@@ -41,6 +42,9 @@ class EngineRooms {
   virtual RequirementsBook& requirements() = 0;
   /// Requires: likewise.
   virtual JobAdvisor& advisor() = 0;
+  /// Has grants and the bounds of tenants go by this policy from now on, whose tenants were found
+  /// (FindPolicyTenants). Requires: likewise.
+  virtual void SetPolicy(const PolicyConfig& policy) = 0;
 
  protected:
   ~EngineRooms() = default;

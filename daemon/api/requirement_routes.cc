@@ -204,7 +204,7 @@ void ServeSetPolicy(const ApiServices& services, const TenantsConfig& tenants,
     const Result<PolicyConfig> policy = PolicyIn(exchange->request().body, tenants);
     if (!policy.ok()) return exchange->Respond(HttpProblem(policy.status()));
     AnswerFromEngine(services, exchange, [policy = *policy](EngineRooms& rooms) -> Result<json> {
-      rooms.requirements().SetPolicy(policy);
+      rooms.SetPolicy(policy);
       return DescribePolicies(policy);
     });
   });

@@ -41,8 +41,8 @@ void ReadTenantPolicy(TomlReader& reader, const std::string& prefix, TenantPolic
 std::string TenantPolicyText(const TenantPolicy& policy) {
   return fmt::format(
       R"(most_priority = {}               # the highest collectives.priority
-most_bandwidth_floor = "{}"     # the largest bandwidth_floor; 0: none is granted
-most_bandwidth_cap = "{}"       # the bandwidth_cap of jobs that ask for none, or for more; 0: none
+most_bandwidth_floor = "{}"     # what the tenant's floors promise on a link together; 0: nothing
+most_bandwidth_cap = "{}"       # what the tenant's jobs send over a link together; 0: no bound
 most_processors = {}             # workers that work for one job at a time; 0: all
 spinning = {}                # whether the engine keeps looking for jobs with objective = "latency"
 compression = {}              # whether jobs may have sums compressed between hosts

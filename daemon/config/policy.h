@@ -19,9 +19,12 @@ struct TenantsConfig;
 /// The bounds of what the provider grants to the jobs of a tenant (docs/requirements.md). The
 /// defaults give nothing that others would lack.
 struct TenantPolicy {
-  int64_t most_priority = 0;        ///< Highest priority.
-  double most_bandwidth_floor = 0;  ///< Largest floor, in bytes per second; 0: none is granted.
-  /// The cap of each job that asks for none, or for a higher one, in bytes per second; 0: none.
+  int64_t most_priority = 0;  ///< Highest priority.
+  /// Most that is promised on a link to the floors of all the tenant's jobs together, in bytes per
+  /// second; 0: none is granted.
+  double most_bandwidth_floor = 0;
+  /// Rate on a link that the tenant's jobs together do not exceed, in bytes per second; 0: no
+  /// bound. Each job is granted it as its cap, unless it asks for a lower one.
   double most_bandwidth_cap = 0;
   int64_t most_processors = 0;  ///< Most workers that work for one job at a time; 0: all.
   /// Whether the engine keeps looking for work, where it would sleep otherwise, while there are

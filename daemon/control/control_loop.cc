@@ -160,8 +160,9 @@ void ControlLoop::AddTerms(const std::set<uint64_t>& communicators, TrafficMessa
     PlanTable& plans = communicator->host_group()->plans();
     const transport::TenantShare& share = plans.share();
     weights[key] = share.weight;
-    traffic->terms.push_back(
-        {share.tenant, key, share.owner, share.priority, plans.granted_floor(), share.cap});
+    const LinkBounds& bounds = communicator->tenant().link_bounds;
+    traffic->terms.push_back({share.tenant, key, share.owner, share.priority, plans.granted_floor(),
+                              share.cap, bounds.most_floor, bounds.most_cap});
   }
   for (TrafficFlow& flow : traffic->flows) {
     for (TrafficJob& job : flow.jobs) {
@@ -325,9 +326,10 @@ Status ControlLoop::FloorOf(const Communicator& communicator) const {
   const FloorWord* const word = controller_link_->FloorOf(group->roster().key);
   if (word == nullptr || !word->refused) return Status::Ok();
   return Unavailable(
-      "the floor of {:.3g} MB/s is refused: a link that the job uses has room for one of {:.3g} "
-      "MB/s",
-      word->floor * 1e-6, word->room * 1e-6);
+      "the floor of {:.3g} MB/s is refused: {} has room for one of {:.3g} MB/s", word->floor * 1e-6,
+      word->tenant_bound ? "what the provider's policy promises to this tenant on a link"
+                         : "a link that the job uses",
+      word->room * 1e-6);
 }
 
 void ControlLoop::ReviewPlans(uint64_t now_ns) {

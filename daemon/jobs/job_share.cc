@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "daemon/tenant/tenant.h"
 #include "src/base/mix_bits.h"
 
 namespace harmonaize::daemon {
@@ -31,12 +30,14 @@ transport::TenantShare ShareOf(const Job& job, std::string_view communicator, ui
           .owner = OwnerOf(job, communicator),
           .priority = static_cast<uint8_t>(priority),
           .floor = static_cast<float>(terms.floor_bytes_per_second),
-          .cap = static_cast<float>(terms.cap_bytes_per_second)};
+          .cap = static_cast<float>(terms.cap_bytes_per_second),
+          .tenant_cap = static_cast<float>(job.tenant->link_bounds.most_cap)};
 }
 
 const transport::TenantShare& CommunicatorShare::Of(const Job& job) {
-  if (terms_ == job.terms) return share_;
+  if (terms_ == job.terms && bounds_ == job.tenant->link_bounds) return share_;
   terms_ = job.terms;
+  bounds_ = job.tenant->link_bounds;
   share_ = ShareOf(job, name_, key_);
   floor_ = terms_->SharingOf(name_).floor_bytes_per_second;
   if (floor_ == refused_floor_) share_.floor = 0;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "daemon/jobs/job_table.h"
+#include "daemon/tenant/tenant.h"
 #include "src/requirements/terms.h"
 #include "src/transport/message.h"
 
@@ -17,10 +18,12 @@ namespace harmonaize::daemon {
 uint64_t OwnerOf(const Job& job, std::string_view communicator);
 
 /// Returns the share that the messages of a communicator have of links, by its tenant's weight and
-/// what was granted to its job. `key` is the communicator's number at all hosts.
+/// what was granted to its job, within the bounds of the tenant. `key` is the communicator's number
+/// at all hosts.
 transport::TenantShare ShareOf(const Job& job, std::string_view communicator, uint64_t key);
 
-/// The share of a communicator's messages, which follows the terms of its job. Thread: engine.
+/// The share of a communicator's messages, which follows the terms of its job and the bounds of its
+/// tenant. Thread: engine.
 class CommunicatorShare {
  public:
   CommunicatorShare(std::string name, uint64_t key) : name_(std::move(name)), key_(key) {}
@@ -38,6 +41,7 @@ class CommunicatorShare {
   const std::string name_;
   const uint64_t key_;
   std::shared_ptr<const JobTerms> terms_;  // those that `share_` was made of; nullptr: none yet
+  LinkBounds bounds_;                      // likewise
   double floor_ = 0;
   double refused_floor_ = 0;
   transport::TenantShare share_;

@@ -161,9 +161,7 @@ Status Daemon::PollSources(const SourcesConfig& config) {
 void Daemon::SetPolicy(PolicyConfig policy, const TenantsConfig& tenants) {
   api_->work().Post([gate = gate_, policy = std::move(policy), tenants]() mutable {
     policy = FindPolicyTenants(std::move(policy), tenants);
-    gate->Post([policy = std::move(policy)](EngineRooms& rooms) {
-      rooms.requirements().SetPolicy(policy);
-    });
+    gate->Post([policy = std::move(policy)](EngineRooms& rooms) { rooms.SetPolicy(policy); });
   });
 }
 

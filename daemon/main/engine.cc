@@ -237,6 +237,8 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
                                                               .observers = &observers_,
                                                               .diagnosis = &*diagnosis_,
                                                               .restart = std::move(restart)});
+  PolicyConfig policy = FindPolicyTenants(config_.policy, config_.tenants);
+  tenants_.SetPolicy(policy);
   requirements_.emplace(
       RequirementsBook::Services{
           .loop = loop_.get(),
@@ -251,11 +253,16 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
               [this](const Communicator& communicator) {
                 return control_loop_->FloorOf(communicator);
               }},
-      FindPolicyTenants(config_.policy, config_.tenants));
+      std::move(policy));
   observers_.Add(&*requirements_);
   advisor_.emplace(JobAdvisor::Services{.by_job = &events_->job_communicators(),
                                         .events = &events_->job_events()});
   observers_.Add(&*advisor_);
+}
+
+void Engine::SetPolicy(const PolicyConfig& policy) {
+  tenants_.SetPolicy(policy);
+  requirements_->SetPolicy(policy);
 }
 
 void Engine::Start() {

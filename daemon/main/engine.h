@@ -80,6 +80,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   EventRooms& events() override { return *events_; }
   RequirementsBook& requirements() override { return *requirements_; }
   JobAdvisor& advisor() override { return *advisor_; }
+  void SetPolicy(const PolicyConfig& policy) override;
   JobTable& jobs() override { return jobs_; }
   ControlLoop& control_loop() { return *control_loop_; }
   const Fabrics& fabrics() const { return fabrics_; }

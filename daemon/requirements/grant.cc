@@ -41,6 +41,8 @@ class TableGrant {
   }
 
  private:
+  static constexpr std::string_view kCapped =
+      "the provider's policy caps what this tenant's jobs send together";
   static constexpr std::string_view kNoCompression =
       "the provider's policy lets no job have sums compressed";
 
@@ -71,28 +73,23 @@ class TableGrant {
     if (!can_be_kept.ok()) return Refuse(key, can_be_kept.message());
     if (most == *asked) return;
     Replace(key, most,
-            fmt::format("the provider's policy promises {} at most",
+            fmt::format("the provider's policy promises {} at most to this tenant's jobs together",
                         FormatMeasure(Measure::kRate, policy.most_bandwidth_floor)));
   }
 
   void GrantCap(const TenantPolicy& policy) {
     const std::string key = collectives_ + "bandwidth_cap";
     if (policy.most_bandwidth_cap <= 0) return;
-    const double* const asked = Find<double>(key);
-    if (asked != nullptr && *asked <= policy.most_bandwidth_cap) return;
-    // An override that says nothing goes by what holds for the whole job.
-    if (asked == nullptr && collectives_.empty()) return;
     const double cap = policy.most_bandwidth_cap;
-    if (asked == nullptr) {
-      table_.insert_or_assign(key, cap);
-    } else {
-      Replace(key, cap, "the provider's policy caps each job of this tenant");
-    }
+    const double* const asked = Find<double>(key);
+    if (asked != nullptr && *asked > cap) Replace(key, cap, kCapped);
+    // An override that says nothing goes by what holds for the whole job.
+    if (asked == nullptr && !collectives_.empty()) table_.insert_or_assign(key, cap);
     // A floor above the cap could not be kept.
     const std::string floor_key = collectives_ + "bandwidth_floor";
     const double* const floor = Find<double>(floor_key);
     if (floor != nullptr && *floor > cap) {
-      Replace(floor_key, cap, "the provider's policy caps each job of this tenant");
+      Replace(floor_key, cap, kCapped);
     }
   }
 

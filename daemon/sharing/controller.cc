@@ -44,8 +44,8 @@ bool Alike(const RailShare& one, const RailShare& other) {
 }
 
 bool Alike(const FloorWord& one, const FloorWord& other) {
-  return std::tie(one.communicator, one.floor, one.refused, one.missed) ==
-         std::tie(other.communicator, other.floor, other.refused, other.missed);
+  return std::tie(one.communicator, one.floor, one.refused, one.tenant_bound, one.missed) ==
+         std::tie(other.communicator, other.floor, other.refused, other.tenant_bound, other.missed);
 }
 
 bool Alike(const SharesMessage& one, const SharesMessage& other) {
@@ -67,7 +67,8 @@ bool Alike(const SharesMessage& one, const SharesMessage& other) {
 std::map<JobId, LinkTerms> TermsIn(const TrafficMessage& traffic) {
   std::map<JobId, LinkTerms> terms;
   for (const TrafficTerms& one : traffic.terms) {
-    terms[{one.user, one.communicator}] = {one.owner, one.priority, one.floor, one.cap};
+    terms[{one.user, one.communicator}] = {one.owner, one.priority,     one.floor,
+                                           one.cap,   one.tenant_floor, one.tenant_cap};
   }
   return terms;
 }
@@ -112,9 +113,9 @@ void Controller::NoteJob(const JobFlow& flow, double now_seconds) {
   const FabricRail& rail = flow.rail;
   Job& job = jobs_[flow.job];
   job.weight = flow.weight;
-  if (job.terms.floor > 0 && flow.terms.floor <= 0) {
-    floors_.Drop({flow.job.tenant, job.terms.owner});
-  }
+  // Of an owner's other jobs the floor is booked anew.
+  const bool has_left = flow.terms.floor <= 0 || flow.terms.owner != job.terms.owner;
+  if (job.terms.floor > 0 && has_left) floors_.Drop({flow.job.tenant, job.terms.owner});
   job.terms = flow.terms;
   job.seen_seconds = now_seconds;
   if (!job.pairs.emplace(rail.from, rail.to).second) return;
@@ -132,10 +133,11 @@ void Controller::BookFloors(double now_seconds) {
   for (auto& [id, job] : jobs_) {
     if (job.terms.floor <= 0) continue;
     const FloorOwner owner{id.tenant, job.terms.owner};
-    const bool known = floors_.Note(owner, job.terms.floor, now_seconds);
+    const GrantedFloor granted{job.terms.floor, job.terms.tenant_floor};
+    const bool known = floors_.Note(owner, granted, now_seconds);
     if (known && job.booked_edges == job.edges.size()) continue;
     job.booked_edges = job.edges.size();
-    floors_.Take(owner, job.terms.floor, job.edges, now_seconds);
+    floors_.Take(owner, granted, job.edges, now_seconds);
   }
   floors_.Settle(now_seconds);
 }
@@ -329,7 +331,10 @@ FloorWord Controller::WordOn(const JobId& id) const {
   word.floor = job->second.terms.floor;
   const FloorBook::Answer answer = floors_.AnswerFor({id.tenant, job->second.terms.owner});
   word.refused = !answer.holds;
-  if (word.refused) word.room = answer.room;
+  if (word.refused) {
+    word.room = answer.room;
+    word.tenant_bound = answer.tenant_bound;
+  }
   const FloorWatch::Missed* const missed = watch_.Of(id);
   word.missed = missed != nullptr && missed->missed && answer.holds;
   if (word.missed) word.had = missed->had;

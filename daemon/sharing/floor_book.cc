@@ -21,31 +21,31 @@ double& FloorBook::PromisedOn(int edge) {
   return promised_[index];
 }
 
-bool FloorBook::Note(const FloorOwner& owner, double floor, double now_seconds) {
+bool FloorBook::Note(const FloorOwner& owner, const GrantedFloor& granted, double now_seconds) {
   const auto found = entries_.find(owner);
-  if (found == entries_.end() || found->second.floor != floor) return false;
+  if (found == entries_.end() || found->second.granted != granted) return false;
   found->second.seen_seconds = now_seconds;
   return true;
 }
 
-void FloorBook::Take(const FloorOwner& owner, double floor, const std::set<int>& edges,
-                     double now_seconds) {
+void FloorBook::Take(const FloorOwner& owner, const GrantedFloor& granted,
+                     const std::set<int>& edges, double now_seconds) {
   auto found = entries_.find(owner);
   if (found == entries_.end()) {
-    int& kept = of_tenant_[owner.first];
-    if (kept >= kMostOfTenant) return;
-    ++kept;
-    found = entries_.emplace(owner, Entry{.place = next_place_++}).first;
+    OfTenant& of_tenant = tenants_[owner.first];
+    if (of_tenant.kept >= kMostOfTenant) return;
+    ++of_tenant.kept;
+    found = entries_.emplace(owner, Entry{.of_tenant = &of_tenant, .place = next_place_++}).first;
   }
   Entry& entry = found->second;
   entry.seen_seconds = now_seconds;
   const bool has_all =
       std::includes(entry.edges.begin(), entry.edges.end(), edges.begin(), edges.end());
-  if (entry.floor == floor && has_all) return;
+  if (entry.granted == granted && has_all) return;
   Release(&entry);
-  entry.floor = floor;
+  entry.granted = granted;
   entry.edges.insert(edges.begin(), edges.end());
-  Promise(&entry);
+  PromiseAnew(owner, &entry, now_seconds);
 }
 
 void FloorBook::Drop(const FloorOwner& owner) {
@@ -53,46 +53,78 @@ void FloorBook::Drop(const FloorOwner& owner) {
   if (found == entries_.end()) return;
   Release(&found->second);
   entries_.erase(found);
-  const auto kept = of_tenant_.find(owner.first);
-  if (--kept->second == 0) of_tenant_.erase(kept);
+  const auto of_tenant = tenants_.find(owner.first);
+  if (--of_tenant->second.kept == 0) tenants_.erase(of_tenant);
 }
 
 void FloorBook::Release(Entry* entry) {
   if (!entry->answer.holds) return;
-  for (const int edge : entry->edges) PromisedOn(edge) -= entry->floor;
+  for (const int edge : entry->edges) {
+    PromisedOn(edge) -= entry->granted.floor;
+    entry->of_tenant->promised[edge] -= entry->granted.floor;
+  }
   entry->answer.holds = false;
 }
 
 void FloorBook::Promise(Entry* entry) {
   double least_room = std::numeric_limits<double>::infinity();
   double least_promisable = least_room;
+  double least_of_tenant = least_room;
+  const auto [floor, most_of_tenant] = entry->granted;
   for (const int edge : entry->edges) {
     const double promisable = kPromisable * capacity_(edge);
     least_promisable = std::min(least_promisable, promisable);
     least_room = std::min(least_room, promisable - std::max(PromisedOn(edge), 0.0));
+    const double of_tenant = std::max(entry->of_tenant->promised[edge], 0.0);
+    least_of_tenant = std::min(least_of_tenant, most_of_tenant - of_tenant);
   }
-  entry->answer.room = std::max(least_room, 0.0);
-  entry->answer.holds = entry->floor <= least_room + kRounding * least_promisable;
+  entry->answer.room = std::max(std::min(least_room, least_of_tenant), 0.0);
+  entry->answer.tenant_bound = least_of_tenant < least_room;
+  entry->answer.holds = floor <= least_room + kRounding * least_promisable &&
+                        floor <= least_of_tenant + kRounding * most_of_tenant;
   if (!entry->answer.holds) return;
-  for (const int edge : entry->edges) PromisedOn(edge) += entry->floor;
+  for (const int edge : entry->edges) {
+    PromisedOn(edge) += floor;
+    entry->of_tenant->promised[edge] += floor;
+  }
+}
+
+// Has the floors of a tenant's owners that have been silent give way. Returns whether any did.
+bool FloorBook::ReleaseSilent(uint32_t tenant, double now_seconds) {
+  bool any = false;
+  for (auto next = entries_.lower_bound({tenant, 0});
+       next != entries_.end() && next->first.first == tenant; ++next) {
+    Entry& entry = next->second;
+    const bool is_silent = now_seconds - entry.seen_seconds > kGivesWaySeconds;
+    if (!is_silent || !entry.answer.holds) continue;
+    Release(&entry);
+    any = true;
+  }
+  return any;
+}
+
+void FloorBook::PromiseAnew(const FloorOwner& owner, Entry* entry, double now_seconds) {
+  Promise(entry);
+  if (!entry->answer.holds && ReleaseSilent(owner.first, now_seconds)) Promise(entry);
 }
 
 void FloorBook::Settle(double now_seconds) {
   if (now_seconds < next_try_seconds_) return;
   next_try_seconds_ = now_seconds + kTryAgainSeconds;
   std::vector<FloorOwner> old;
-  std::vector<Entry*> refused;
+  std::vector<std::pair<FloorOwner, Entry*>> refused;
   for (auto& [owner, entry] : entries_) {
     if (now_seconds - entry.seen_seconds > kKeptSeconds) {
       old.push_back(owner);
-    } else if (!entry.answer.holds) {
-      refused.push_back(&entry);
+    } else if (!entry.answer.holds && now_seconds - entry.seen_seconds <= kGivesWaySeconds) {
+      refused.emplace_back(owner, &entry);
     }
   }
   for (const FloorOwner& owner : old) Drop(owner);
-  std::sort(refused.begin(), refused.end(),
-            [](const Entry* one, const Entry* other) { return one->place < other->place; });
-  for (Entry* const entry : refused) Promise(entry);
+  std::sort(refused.begin(), refused.end(), [](const auto& one, const auto& other) {
+    return one.second->place < other.second->place;
+  });
+  for (const auto& [owner, entry] : refused) PromiseAnew(owner, entry, now_seconds);
 }
 
 FloorBook::Answer FloorBook::AnswerFor(const FloorOwner& owner) const {

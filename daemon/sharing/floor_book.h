@@ -14,22 +14,33 @@ namespace harmonaize::daemon {
 /// Those jobs of a tenant that have a floor together (LinkTerms::owner).
 using FloorOwner = std::pair<uint32_t, uint64_t>;
 
+/// A floor that was granted to an owner, in bytes per second.
+struct GrantedFloor {
+  double floor = 0;
+  /// The most that the floors of the owner's tenant may promise together on an edge.
+  double most_of_tenant = 0;
+
+  bool operator==(const GrantedFloor&) const = default;
+};
+
 /// The floors that the controller has promised, first come first served: on each edge floors
-/// promise no more together than a part of what the edge carries. A floor that does not fit on one
-/// of its edges holds nowhere, and is tried again.
+/// promise no more together than a part of what the edge carries, and those of one tenant no more
+/// than its bound. A floor that does not fit on one of its edges holds nowhere, and is tried again.
 ///
-/// A floor is kept for an owner that pauses, for a while. Thread: engine. Time is passed in.
+/// A floor is kept for an owner that pauses, for a while, unless another owner of its tenant needs
+/// the room. Thread: engine. Time is passed in.
 class FloorBook {
  public:
   /// Returns what the fabric states that an edge carries, in bytes a second.
   using Capacity = std::function<double(int edge)>;
   explicit FloorBook(Capacity capacity) : capacity_(std::move(capacity)) {}
 
-  /// Takes in that an owner was granted a floor, in bytes per second, and sends over these edges
-  /// now. A floor that has changed is promised anew, and so is one that takes further edges.
-  void Take(const FloorOwner& owner, double floor, const std::set<int>& edges, double now_seconds);
+  /// Takes in that an owner was granted a floor, and sends over these edges now. A floor that has
+  /// changed is promised anew, and so is one that takes further edges.
+  void Take(const FloorOwner& owner, const GrantedFloor& granted, const std::set<int>& edges,
+            double now_seconds);
   /// Notes that an owner sends. Returns false if the book does not know its floor.
-  bool Note(const FloorOwner& owner, double floor, double now_seconds);
+  bool Note(const FloorOwner& owner, const GrantedFloor& granted, double now_seconds);
   /// Forgets the floor of an owner that has none any more.
   void Drop(const FloorOwner& owner);
   /// Forgets owners that have sent nothing for long, and tries again to promise what was refused.
@@ -39,6 +50,8 @@ class FloorBook {
   struct Answer {
     bool holds = false;
     double room = 0;  ///< If not: the largest floor that would hold.
+    /// If not: whether it is the tenant's bound that leaves no more room.
+    bool tenant_bound = false;
   };
   Answer AnswerFor(const FloorOwner& owner) const;
   size_t size() const { return entries_.size(); }
@@ -50,10 +63,19 @@ class FloorBook {
   static constexpr int kMostOfTenant = 256;
   /// Time, in seconds, for which the floor of an owner that sends nothing is kept for it.
   static constexpr double kKeptSeconds = 60;
+  /// Time, in seconds, after which the floor of an owner that sends nothing gives way to another
+  /// owner's of its tenant: that of a job that has ended, to that of the next one.
+  static constexpr double kGivesWaySeconds = 10;
 
  private:
+  /// What is promised to one tenant.
+  struct OfTenant {
+    int kept = 0;                      // owners in the book
+    std::map<int, double> promised{};  // by edge
+  };
   struct Entry {
-    double floor = 0;
+    OfTenant* of_tenant = nullptr;
+    GrantedFloor granted{};
     std::set<int> edges{};
     double seen_seconds = 0;
     uint64_t place = 0;  // in the order of coming
@@ -61,11 +83,13 @@ class FloorBook {
   };
   void Release(Entry* entry);
   void Promise(Entry* entry);
+  bool ReleaseSilent(uint32_t tenant, double now_seconds);
+  void PromiseAnew(const FloorOwner& owner, Entry* entry, double now_seconds);
   double& PromisedOn(int edge);
 
   const Capacity capacity_;
   std::map<FloorOwner, Entry> entries_;
-  std::map<uint32_t, int> of_tenant_;
+  std::map<uint32_t, OfTenant> tenants_;
   std::vector<double> promised_;  // by edge
   uint64_t next_place_ = 0;
   double next_try_seconds_ = 0;

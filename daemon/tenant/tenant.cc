@@ -41,6 +41,12 @@ std::vector<ShareConfig> FindTenants(std::vector<ShareConfig> shares,
   return shares;
 }
 
+LinkBounds LinkBoundsOf(const TenantPolicy& policy) {
+  LinkBounds bounds{policy.most_bandwidth_floor, policy.most_bandwidth_cap};
+  if (bounds.most_cap > 0) bounds.most_floor = std::min(bounds.most_floor, bounds.most_cap);
+  return bounds;
+}
+
 PolicyConfig FindPolicyTenants(PolicyConfig policy, const TenantsConfig& tenants) {
   for (PolicyConfig::OfTenant& one : policy.tenants) one.number = TenantNamed(one.tenant, tenants);
   return policy;

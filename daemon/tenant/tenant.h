@@ -27,6 +27,17 @@ struct HotSessions {
   size_t next = 0;  ///< Index of the session that comes next, modulo their number.
 };
 
+/// The bounds of what all jobs of a tenant together have on each link, in bytes per second.
+struct LinkBounds {
+  double most_floor = 0;  ///< Sum of the floors that are promised to them.
+  double most_cap = 0;    ///< Rate that they do not exceed; 0: no bound.
+
+  bool operator==(const LinkBounds&) const = default;
+};
+
+/// Returns the bounds that follow from a policy. A floor above the cap could not be kept.
+LinkBounds LinkBoundsOf(const TenantPolicy& policy);
+
 /// A tenant as the engine knows it. Thread: engine.
 struct Tenant {
   Tenant(TenantIdentity who, std::shared_ptr<Account> its_account)
@@ -35,8 +46,9 @@ struct Tenant {
   const TenantIdentity identity;
   const std::shared_ptr<Account> account;
   double weight = 1;  ///< Its weight against other tenants, its priority included: Config::shares.
-  uint64_t operations = 0;  ///< Completed operations, each counted once a communicator.
-  uint64_t bytes = 0;       ///< Bytes of those operations, as nccl-tests counts the size.
+  LinkBounds link_bounds = {};  ///< By the provider's policy.
+  uint64_t operations = 0;      ///< Completed operations, each counted once a communicator.
+  uint64_t bytes = 0;           ///< Bytes of those operations, as nccl-tests counts the size.
   /// Time of the executor's threads that its operations have taken, in nanoseconds.
   uint64_t worked_ns = 0;
   /// What the ranks of communicators that have ended say that they did inline. Nobody checks it.

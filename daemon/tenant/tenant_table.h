@@ -10,8 +10,8 @@
 
 namespace harmonaize::daemon {
 
-/// All tenants that have been here, each with its account and the weight that the provider gave it.
-/// Thread: engine.
+/// All tenants that have been here, each with its account, the weight that the provider gave it,
+/// and its bounds by the provider's policy. Thread: engine.
 class TenantTable {
  public:
   TenantTable(std::shared_ptr<Accounts> accounts, std::vector<ShareConfig> shares)
@@ -21,6 +21,10 @@ class TenantTable {
   Tenant* Of(const TenantIdentity& identity);
   /// Returns the entry of a tenant that another daemon speaks for, by TenantIdentity::across_hosts.
   Tenant* AcrossHosts(uint32_t across_hosts);
+
+  /// Has the bounds of all tenants follow from this policy, whose tenants were found
+  /// (FindPolicyTenants).
+  void SetPolicy(PolicyConfig policy);
 
   /// Returns the tenant that work of the executor was done for (Operands::tenant): it is known by
   /// its number on this host, or by that across hosts. Of several tenants with the latter it is the
@@ -34,6 +38,7 @@ class TenantTable {
  private:
   const std::shared_ptr<Accounts> accounts_;
   const std::vector<ShareConfig> shares_;
+  PolicyConfig policy_;
   std::map<uint32_t, std::unique_ptr<Tenant>> tenants_;
   std::unordered_map<uint32_t, Tenant*> of_work_;
 };

@@ -39,13 +39,15 @@ struct TenantShare {
   uint64_t job = 0;  ///< Job of this tenant, whose jobs get equal shares. Numbered alike on all
                      ///< hosts.
   /// Jobs of one tenant that have one owner have floor and cap together. Numbered alike on all
-  /// hosts.
+  /// hosts. 0: the message is the daemon's own, which no term holds for.
   uint64_t owner = 0;
   uint8_t priority = 0;  ///< Only jobs of one priority divide the tenant's weight among themselves.
   /// Rate that the owner gets on each device before others get more than theirs, in bytes per
   /// second; 0: none.
   float floor = 0;
   float cap = 0;  ///< Rate that the owner does not exceed on any device; 0: no limit.
+  /// Rate that all owners of the tenant together do not exceed on any device; 0: no limit.
+  float tenant_cap = 0;
 
   friend bool operator==(const TenantShare&, const TenantShare&) = default;
 };

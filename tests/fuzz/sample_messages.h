@@ -98,7 +98,12 @@ inline void Fill(TrafficMessage& traffic) {
   traffic.nics = {{}};
   traffic.homes = {1};
   traffic.rhythms.push_back({.iteration_seconds = 0.5});
-  traffic.terms.push_back({.owner = 1, .priority = 1, .floor = 1e6, .cap = 1e9});
+  traffic.terms.push_back({.owner = 1,
+                           .priority = 1,
+                           .floor = 1e6,
+                           .cap = 1e9,
+                           .tenant_floor = 2e6,
+                           .tenant_cap = 2e9});
 }
 
 inline void Fill(SharesMessage& shares) {

@@ -2,7 +2,9 @@
 """A job has a floor on the link between two racks, beside one of another tenant that sends all it can:
 the controller promises the floor and holds the other one back. A second floor, for which there is no
 room, is refused. When the link carries less than was promised, the job is told that its floor is
-missed, and that it is kept again when the link is mended. Every result is checked.
+missed, and that it is kept again when the link is mended. Then two jobs of one tenant have floors that
+the link has room for, but that exceed together what the policy promises to the tenant: one of them is
+refused, and told so. Every result is checked.
 
     floors_test.py PROGRAMS
 
@@ -24,6 +26,9 @@ FLOOR = 5e6
 CONFIGURATION = '[policy]\nmost_bandwidth_floor = "1 GB/s"\n'
 REQUIREMENTS = '[collectives]\nbandwidth_floor = "5 MB/s"\n'
 THIRD_USER = 1002
+# The link has room for two such floors, and the tenant's bound for one.
+BOUND_CONFIGURATION = '[policy]\nmost_bandwidth_floor = "2 MB/s"\n'
+BOUND_REQUIREMENTS = '[collectives]\nbandwidth_floor = "1.5 MB/s"\n'
 
 
 def floors(laboratory):
@@ -39,6 +44,30 @@ def events(laboratory, kind):
                            str(socket)], text=True, check=False, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL)
     return [json.loads(line)["data"] for line in done.stdout.splitlines()]
+
+
+def why_refused(laboratory, hosts):
+    """What the communicators of these hosts are told of floors that are refused."""
+    told = []
+    for host in hosts:
+        for tenant in (laboratory.ask_home("status", host=host) or {}).get("tenants", []):
+            for communicator in tenant["communicators"]:
+                explained = laboratory.ask_home("explain", str(communicator["id"]), host=host) or {}
+                told.append(explained.get("sharing", {}).get("why", ""))
+    return [why for why in told if why]
+
+
+def watch_one_tenant(laboratory, start, jobs):
+    jobs.append(start("first", ("host0", "host2"), OTHER_USER, True))
+    jobs.append(start("second", ("host1", "host3"), OTHER_USER, True))
+
+    def fates():
+        return sorted(job["floor"] for job in controller_of(laboratory, CONTROLLER).get("jobs", []))
+    eventually("one of the tenant's floors is refused", lambda: fates() == ["kept", "refused"], jobs,
+               seen=lambda: f"there is {controller_of(laboratory, CONTROLLER)}")
+    eventually("it is told why", lambda: any(
+        "to this tenant" in why for why in why_refused(laboratory, ("host0", "host1"))), jobs,
+               seen=lambda: f"there is {why_refused(laboratory, ('host0', 'host1'))}")
 
 
 def watch(laboratory, start, jobs):
@@ -69,10 +98,17 @@ def main():
     if why := why_no_users(programs / "timeline_perf"):
         print(why)
         return 77
+    try_it(programs, CONFIGURATION, REQUIREMENTS, ("greedy", "promised", "late"), watch)
+    try_it(programs, BOUND_CONFIGURATION, BOUND_REQUIREMENTS, ("first", "second"), watch_one_tenant)
+    return 0
+
+
+def try_it(programs, configuration, requirements, names, watched):
+    """Jobs of these names, which `watched` starts and watches."""
     with laboratory_of(programs, FABRIC, shared=True) as laboratory:
         folder = laboratory.folder
-        (folder / "provider.toml").write_text(CONFIGURATION)
-        (folder / "job.toml").write_text(REQUIREMENTS)
+        (folder / "provider.toml").write_text(configuration)
+        (folder / "job.toml").write_text(requirements)
         jobs = []
 
         def start(name, hosts, user, asks):
@@ -83,18 +119,17 @@ def main():
         try:
             laboratory.serve("--controller", CONTROLLER, "--daemon-config",
                              str(folder / "provider.toml"))
-            watch(laboratory, start, jobs)
+            watched(laboratory, start, jobs)
             laboratory.enough()
             ends = [job.wait(timeout=PATIENCE_SECONDS) for job in jobs]
             assert ends == [0] * len(jobs), ends
-            assert all(lines_of(folder / name) for name in ("greedy", "promised", "late"))
+            assert all(lines_of(folder / name) for name in names)
         except AssertionError:
-            for name in ("greedy", "promised", "late"):
+            for name in names:
                 print((folder / name).read_text()[-2000:] if (folder / name).exists() else "")
             raise
         finally:
             laboratory.enough()
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,10 +1,15 @@
 // What tenants say of jobs that run on several hosts: the hosts agree, and plans follow in mid-run.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -15,6 +20,7 @@
 #include "tests/support/hosts_case.h"
 #include "tests/support/job_views.h"
 #include "tests/support/rank_runner.h"
+#include "tests/support/shared_by_processes.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -183,6 +189,77 @@ TEST(RequirementsOfHosts, CompressionFollowsWhatTheJobAndTheProviderAllow) {
       }
     });
   }
+}
+
+/// What the ranks of jobs that have a cap together tell of their sending.
+struct CappedSending {
+  std::atomic<int> ready{0};
+  std::atomic<int64_t> begun_ns{0};  // when all were ready
+  std::atomic<int64_t> ended_ns{0};  // when the last one had ended
+};
+
+int64_t SteadyNs() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+// Two jobs, each with communicators that overrides give caps of their own: neither makes the bound
+// of their tenant hold more than once on a link.
+TEST(RequirementsOfHosts, TheCapOfATenantHoldsForAllItsJobsAndOverridesTogether) {
+  constexpr int kJobs = 2;
+  constexpr int kOverrides = 3;
+  constexpr int kOperations = 6;
+  constexpr size_t kElements = 64 << 10;
+  constexpr double kCap = 2e6;
+  std::string asked;
+  for (int i = 0; i < kOverrides; ++i) {
+    asked += "[[collectives.override]]\ncommunicator = 'c" + std::to_string(i) +
+             "'\nbandwidth_cap = '" + std::to_string(2000 - i) + " kB/s'\n";
+  }
+  TestCluster cluster(2, "[policy]\nmost_bandwidth_cap = '2 MB/s'\n");
+  SharedByProcesses<CappedSending> sending;
+  HostedRanks ranks(&cluster, {0, 1, 0, 1});
+  ranks.Start([&](int rank) {
+    const int job = rank / 2;
+    setenv("HARMONAIZE_JOB", job == 0 ? "one" : "two", 1);
+    std::vector<ncclComm_t> communicators(kOverrides);
+    for (int i = 0; i < kOverrides; ++i) {
+      const ncclUniqueId id = ranks.ShareId(job * kOverrides + i, rank % 2 == 0);
+      const std::string name = "c" + std::to_string(i);
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.commName = name.c_str();
+      EXPECT_NCCL(
+          ncclCommInitRankConfig(&communicators[static_cast<size_t>(i)], 2, id, rank % 2, &config));
+    }
+    ncclComm_t first = communicators[0];
+    if (rank % 2 == 0) {
+      EXPECT_NCCL(hzSetRequirements(first, asked.c_str()));
+    }
+    EXPECT_TRUE(Eventually(20, [&] {
+      usleep(300'000);  // a tenant may not ask more often
+      return GrantedTo(first).at("text").get<std::string>().find("\"c2\"") != std::string::npos;
+    }));
+    for (ncclComm_t one : communicators) EXPECT_EQ(CountRanks(one), 2);
+    if (++sending->ready == ranks.ranks()) sending->begun_ns = SteadyNs();
+    while (sending->begun_ns == 0) usleep(1000);
+    std::vector<std::thread> threads;
+    for (ncclComm_t one : communicators) {
+      threads.emplace_back([one] {
+        for (int i = 0; i < kOperations; ++i) EXPECT_NCCL(AllReduce(one, kElements));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const int64_t ended_ns = SteadyNs();
+    int64_t last_ns = sending->ended_ns;
+    while (last_ns < ended_ns && !sending->ended_ns.compare_exchange_weak(last_ns, ended_ns)) {
+    }
+    for (ncclComm_t one : communicators) EXPECT_NCCL(ncclCommDestroy(one));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+  // Each of two hosts sends as much as there is in a buffer.
+  constexpr double kSent = double{kJobs * kOverrides * kOperations} * kElements * sizeof(float);
+  const double seconds = static_cast<double>(sending->ended_ns - sending->begun_ns) * 1e-9;
+  EXPECT_LT(kSent / seconds, 1.5 * kCap);
 }
 
 TEST(RequirementsOfHosts, ALostHostsRanksAreShrunkAwayWhereTheJobWantsThat) {

@@ -14,12 +14,13 @@ HARMONAIZE_FIELDS(TrafficFlow, peer, rail, bytes_per_second, busy, arrival_queue
 HARMONAIZE_FIELDS(TrafficNic, nic, sent, received, queued_bytes)
 HARMONAIZE_FIELDS(TrafficRhythm, user, communicator, bursts, burst_seconds, pause_seconds,
                   iteration_seconds, begun_seconds)
-HARMONAIZE_FIELDS(TrafficTerms, user, communicator, owner, priority, floor, cap)
+HARMONAIZE_FIELDS(TrafficTerms, user, communicator, owner, priority, floor, cap, tenant_floor,
+                  tenant_cap)
 HARMONAIZE_FIELDS(TrafficMessage, fabric, host, flows, nics, homes, rhythms, terms)
 HARMONAIZE_FIELDS(RailShare, peer, rail, user, owner, bytes_per_second)
 HARMONAIZE_FIELDS(JobRates, communicator, rates)
 HARMONAIZE_FIELDS(JobWait, communicator, seconds)
-HARMONAIZE_FIELDS(FloorWord, communicator, floor, refused, room, missed, had)
+HARMONAIZE_FIELDS(FloorWord, communicator, floor, refused, room, tenant_bound, missed, had)
 HARMONAIZE_FIELDS(SharesMessage, fabric, links, limits, jobs, waits, floors)
 HARMONAIZE_FIELDS(BurstMessage, fabric, user, communicator, burst, ended)
 HARMONAIZE_FIELDS(BurstTurnMessage, fabric, communicator, burst)
@@ -58,7 +59,8 @@ static bool IsSound(const TrafficRhythm& rhythm) {
 }
 
 static bool IsSound(const TrafficTerms& terms) {
-  return InRange(terms.priority, kPriorities) && IsAmount(terms.floor) && IsAmount(terms.cap);
+  return InRange(terms.priority, kPriorities) && IsAmount(terms.floor) && IsAmount(terms.cap) &&
+         IsAmount(terms.tenant_floor) && IsAmount(terms.tenant_cap);
 }
 
 static bool IsSound(const TrafficFlow& flow) {

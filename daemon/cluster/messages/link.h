@@ -61,6 +61,9 @@ struct TrafficTerms {
   int priority = 0;
   double floor = 0;  ///< Bytes a second; 0: none was granted.
   double cap = 0;    ///< Bytes a second; 0: no limit.
+  /// Bytes a second that the floors of the user's owners may promise together on an edge.
+  double tenant_floor = 0;
+  double tenant_cap = 0;  ///< Bytes a second of all the user's owners together; 0: no limit.
 };
 
 /// To the homes of the communicators that were active here, and to the controller: all that this
@@ -107,9 +110,11 @@ struct JobWait {
 struct FloorWord {
   uint64_t communicator = 0;
   double floor = 0;  ///< The floor that this is about, in bytes a second.
-  /// Whether the floor does not hold, since an edge's rate is promised to others.
+  /// Whether the floor does not hold, since what can be promised of an edge is promised already.
   bool refused = false;
-  double room = 0;      ///< If refused: the largest floor that would hold.
+  double room = 0;  ///< If refused: the largest floor that would hold.
+  /// If refused: whether it is the bound of this tenant's floors that leaves no more room.
+  bool tenant_bound = false;
   bool missed = false;  ///< Whether the job has wanted its floor and had less, for a while.
   double had = 0;       ///< If missed: what it had where it had least.
 };

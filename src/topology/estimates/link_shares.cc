@@ -200,20 +200,28 @@ void LinkShares::Weigh(EdgeParts* edge) {
   for (Part& part : edge->jobs) part.weight /= jobs[{part.job.tenant, part.terms.priority}];
 }
 
-// Divides the floor and the cap of each owner over its jobs, by what they have had lately.
+// Divides the floor and the cap of each owner over its jobs, by what they have had lately, and the
+// cap of each tenant likewise.
 void LinkShares::DivideTerms(EdgeParts* edge) {
   std::map<std::pair<uint32_t, uint64_t>, double> means;
+  std::map<uint32_t, double> tenants;
   for (Part& part : edge->jobs) {
     part.floor = 0;
     part.cap = std::numeric_limits<double>::infinity();
-    if (part.terms.any()) means[{part.job.tenant, part.terms.owner}] += part.mean + kNothing;
+    if (!part.terms.any()) continue;
+    means[{part.job.tenant, part.terms.owner}] += part.mean + kNothing;
+    tenants[part.job.tenant] += part.mean + kNothing;
   }
   if (means.empty()) return;
   for (Part& part : edge->jobs) {
     if (!part.terms.any()) continue;
-    const double portion = (part.mean + kNothing) / means[{part.job.tenant, part.terms.owner}];
+    const double had = part.mean + kNothing;
+    const double portion = had / means[{part.job.tenant, part.terms.owner}];
     part.floor = portion * part.terms.floor;
     if (part.terms.cap > 0) part.cap = portion * part.terms.cap;
+    if (part.terms.tenant_cap > 0) {
+      part.cap = std::min(part.cap, had / tenants[part.job.tenant] * part.terms.tenant_cap);
+    }
   }
 }
 

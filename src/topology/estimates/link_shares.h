@@ -39,9 +39,13 @@ struct LinkTerms {
   /// 0: none.
   double floor = 0;
   double cap = 0;  ///< Rate that the owner does not exceed on any edge; 0: no limit.
+  /// Rate on each edge that may be promised to all owners of the tenant together by their floors.
+  double tenant_floor = 0;
+  /// Rate that all owners of the tenant together do not exceed on any edge; 0: no limit.
+  double tenant_cap = 0;
 
   /// Returns whether there is a floor or a cap.
-  bool any() const { return floor > 0 || cap > 0; }
+  bool any() const { return floor > 0 || cap > 0 || tenant_cap > 0; }
 };
 
 /// Bytes that one job has sent over one rail in an interval.
@@ -83,8 +87,8 @@ std::vector<double> ShareOut(std::span<const Claim> claims, double capacity);
 /// Divides the links of a fabric between the jobs of all tenants that meet on them, whether or not
 /// they have hosts in common: on each link the tenants share by their weights, and the jobs of each
 /// tenant alike. Where the share of an owner with a floor is smaller than the floor, it gets the
-/// floor, and the others share the rest. An owner with a cap is held back to it, also when it is
-/// alone.
+/// floor, and the others share the rest. An owner or a tenant with a cap is held back to it, also
+/// when it is alone.
 ///
 /// A job's demand for a link is not known. It is taken to be somewhat more than the job has had
 /// lately, and less of that surplus while the job does not use its grant (as in Kumar et al., "BwE:
@@ -143,7 +147,7 @@ class LinkShares {
     LinkTerms terms{};
     double weight = 1;  // the job's own: its part of the tenant's
     double floor = 0;   // the job's part of the owner's
-    double cap = std::numeric_limits<double>::infinity();
+    double cap = std::numeric_limits<double>::infinity();  // likewise, or of the tenant's
     double fair = 0;  // what it would get if all wanted all they can have
     double mean = 0;
     double last = 0;

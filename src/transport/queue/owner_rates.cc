@@ -44,15 +44,19 @@ void OwnerRate::Charge(size_t bytes) {
 OwnerRates::OwnerRates(Poller* poller) : waits_(MakeWaits(poller)) {}
 
 void OwnerRates::Note(const TenantShare& share, uint64_t now_ns) {
-  if (share.floor <= 0 && share.cap <= 0 && rates_.empty()) return;
-  const Owner owner{share.tenant, share.owner};
+  if (share.owner == 0) return;
+  NoteOne({share.tenant, share.owner}, share.floor, share.cap, now_ns);
+  NoteOne({share.tenant, kWholeTenant}, 0, share.tenant_cap, now_ns);
+}
+
+void OwnerRates::NoteOne(const Owner& owner, double floor, double cap, uint64_t now_ns) {
   auto found = rates_.find(owner);
   if (found == rates_.end()) {
-    if (share.floor <= 0 && share.cap <= 0) return;
+    if (floor <= 0 && cap <= 0) return;
     ForgetOld(now_ns);
     found = rates_.emplace(owner, Entry{OwnerRate(now_ns)}).first;
   }
-  found->second.rate.Set(share.floor, share.cap, now_ns);
+  found->second.rate.Set(floor, cap, now_ns);
   found->second.noted_ns = now_ns;
 }
 
@@ -62,11 +66,25 @@ OwnerRate* OwnerRates::Of(uint32_t tenant, uint64_t owner) {
   return found == rates_.end() ? nullptr : &found->second.rate;
 }
 
-bool OwnerRates::Admit(OwnerRate* rate, Poller::Handler* writer) {
+bool OwnerRates::Admit(uint32_t tenant, uint64_t owner, Poller::Handler* writer) {
+  if (owner == 0 || rates_.empty()) return true;
+  return AdmitOne(Of(tenant, owner), writer) && AdmitOne(Of(tenant, kWholeTenant), writer);
+}
+
+bool OwnerRates::AdmitOne(OwnerRate* rate, Poller::Handler* writer) {
+  if (rate == nullptr) return true;
   const double wait_ns = rate->WaitNs(MonotonicNanoseconds());
   if (wait_ns <= 0 || waits_ == nullptr) return true;
   waits_->Add(writer, wait_ns);
   return false;
+}
+
+void OwnerRates::Charge(uint32_t tenant, uint64_t owner, size_t bytes) {
+  if (owner == 0 || rates_.empty()) return;
+  for (const uint64_t one : {owner, kWholeTenant}) {
+    OwnerRate* const rate = Of(tenant, one);
+    if (rate != nullptr) rate->Charge(bytes);
+  }
 }
 
 void OwnerRates::Forget(Poller::Handler* writer) {

@@ -34,8 +34,8 @@ class OwnerRate {
   bool has_floor_ = false;
 };
 
-/// The floors and caps of the owners whose messages go over one device of this host, whatever
-/// connections they take. Thread: one, the poller's.
+/// The floors and caps of the owners whose messages go over one device of this host, and the caps
+/// of their tenants, whatever connections the messages take. Thread: one, the poller's.
 class OwnerRates {
  public:
   /// `poller` must outlive this object. If no timer can be made, caps are not kept.
@@ -45,9 +45,11 @@ class OwnerRates {
   void Note(const TenantShare& share, uint64_t now_ns);
   /// Returns nullptr for an owner without floor and cap. The pointer holds until the next Note.
   OwnerRate* Of(uint32_t tenant, uint64_t owner);
-  /// Returns whether the owner's cap lets something go. If not, OnLater of `writer` is called once
-  /// it does, unless the writer is forgotten before.
-  bool Admit(OwnerRate* rate, Poller::Handler* writer);
+  /// Returns whether the caps of the owner and of its tenant let something go. If not, OnLater of
+  /// `writer` is called once they may, unless the writer is forgotten before.
+  bool Admit(uint32_t tenant, uint64_t owner, Poller::Handler* writer);
+  /// Counts what was sent against the terms of the owner and of its tenant.
+  void Charge(uint32_t tenant, uint64_t owner, size_t bytes);
   void Forget(Poller::Handler* writer);
   bool empty() const { return rates_.empty(); }
 
@@ -61,6 +63,10 @@ class OwnerRates {
     uint64_t noted_ns = 0;
   };
   using Owner = std::pair<uint32_t, uint64_t>;  // with the tenant
+  /// Stands for all owners of a tenant. No owner has this number (TenantShare::owner).
+  static constexpr uint64_t kWholeTenant = 0;
+  void NoteOne(const Owner& owner, double floor, double cap, uint64_t now_ns);
+  bool AdmitOne(OwnerRate* rate, Poller::Handler* writer);
   void ForgetOld(uint64_t now_ns);
 
   const std::unique_ptr<WriterWaits> waits_;  // nullptr: no timer could be made

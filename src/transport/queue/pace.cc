@@ -53,8 +53,11 @@ void WriterWaits::OnReady(uint32_t /*events*/) {
   if (read(timer_.get(), &expirations, sizeof expirations) == sizeof expirations) Wake();
 }
 
-// Wakes all writers: the first ones use what may go, and the others then wait again.
+// Wakes all writers: the first ones use what may go, and the others then wait again. The one that
+// has waited first goes last the next time, or a writer that always has data would shut the others
+// out.
 void WriterWaits::Wake() {
+  if (!waiting_.empty()) std::rotate(waiting_.begin(), waiting_.begin() + 1, waiting_.end());
   for (Poller::Handler* writer : waiting_) poller_->Later(writer);
   waiting_.clear();
 }

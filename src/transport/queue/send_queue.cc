@@ -15,7 +15,7 @@ SendQueue::Job* SendQueue::Waiting(const Request& send) {
   job->tenant = share.tenant;
   job->owner = share.owner;
   job->pace = paces_ == nullptr ? nullptr : paces_->Of(share.tenant, share.owner);
-  const bool limited = share.floor > 0 || share.cap > 0;
+  const bool limited = share.floor > 0 || share.cap > 0 || share.tenant_cap > 0;
   if (rates_ != nullptr && (limited || !rates_->empty())) {
     rates_->Note(share, MonotonicNanoseconds());
   }
@@ -36,12 +36,10 @@ void SendQueue::ReturnBulk(Request* send) {
   Waiting(*send)->bulk.Return(send);
 }
 
-/// Returns whether a job has to wait for its limit or its owner's cap.
+/// Returns whether a job has to wait for its limit, its owner's cap or its tenant's.
 bool SendQueue::Holds(const Job& job) {
   if (job.pace != nullptr && !job.pace->Admit(writer_)) return true;
-  if (rates_ == nullptr) return false;
-  OwnerRate* const rate = rates_->Of(job.tenant, job.owner);
-  return rate != nullptr && !rates_->Admit(rate, writer_);
+  return rates_ != nullptr && !rates_->Admit(job.tenant, job.owner, writer_);
 }
 
 /// Returns the job whose owner is furthest behind its floor, if any is and may send.
@@ -81,10 +79,7 @@ void SendQueue::Charge(const Request& send, size_t bytes) {
   Job* job = group->jobs.Of(send.share.job);
   job->sent += bytes;
   if (job->pace != nullptr) job->pace->Charge(bytes);
-  if (rates_ != nullptr) {
-    OwnerRate* const rate = rates_->Of(send.share.tenant, send.share.owner);
-    if (rate != nullptr) rate->Charge(bytes);
-  }
+  if (rates_ != nullptr) rates_->Charge(send.share.tenant, send.share.owner, bytes);
   // What a floor is for comes on top of the turns, but counts towards it whichever way it has gone.
   if (by_floor_) return;
   groups_.Charge(group, bytes);

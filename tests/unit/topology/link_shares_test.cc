@@ -325,6 +325,22 @@ TEST_F(LinkSharesTest, ACapHoldsAlsoForOneWhoIsAlone) {
   EXPECT_NEAR(RateOf(1, 1), 1, 0.01);
 }
 
+TEST_F(LinkSharesTest, ACapOfATenantHoldsForAllItsOwners) {
+  for (uint64_t job = 1; job <= 3; ++job) Add(1, job, 1, 1);
+  Add(2, 1, 1, 1);
+  for (size_t job = 0; job < 3; ++job) {
+    flows_[job].terms = {.owner = job + 1, .cap = 0.25 * kCapacity, .tenant_cap = 0.3 * kCapacity};
+  }
+  const auto of_tenant = [this] { return RateOf(1, 1) + RateOf(1, 2) + RateOf(1, 3); };
+  Run(2 * kTwoSeconds);
+  EXPECT_LE(of_tenant(), 0.31);
+  EXPECT_GE(of_tenant(), 0.25);
+  EXPECT_GT(RateOf(2, 1), 0.65);
+  for (size_t job = 0; job < 3; ++job) flows_[job].terms.tenant_cap = 0;
+  Run(2 * kTwoSeconds);
+  EXPECT_GT(of_tenant(), 0.45);
+}
+
 TEST_F(LinkSharesTest, WhatACapLeavesIsTheOthers) {
   Add(1, 1, 4, 4);
   Add(2, 1, 1, 1);

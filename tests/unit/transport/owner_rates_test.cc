@@ -12,6 +12,11 @@ namespace {
 constexpr uint64_t kOneSecondNs = 1'000'000'000;
 constexpr size_t kRatesFrame = 16 << 10;
 
+class Waiter final : public Poller::Handler {
+ public:
+  void OnReady(uint32_t /*events*/) override {}
+};
+
 class OwnerRatesTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -40,6 +45,29 @@ TEST_F(OwnerRatesTest, ACapHoldsForAllJobsOfAnOwner) {
   }
   EXPECT_LE(sent, 1.005 * 100e6);
   EXPECT_GE(sent, 0.99 * 100e6);
+}
+
+TEST_F(OwnerRatesTest, ACapOfATenantHoldsForAllItsOwners) {
+  Waiter writer;
+  const TenantShare other{.tenant = 2, .owner = 1, .cap = 1e9};
+  const auto owned = [](uint64_t owner, float tenant_cap) {
+    return TenantShare{.tenant = 1, .owner = owner, .cap = 1e9, .tenant_cap = tenant_cap};
+  };
+  for (uint64_t owner = 1; owner <= 2; ++owner) rates_->Note(owned(owner, 1e6), kOneSecondNs);
+  rates_->Note(other, kOneSecondNs);
+  EXPECT_TRUE(rates_->Admit(1, 2, &writer));
+  rates_->Charge(1, 1, size_t{1} << 40);  // days of the tenant's cap
+  EXPECT_GT(rates_->Of(1, 1)->WaitNs(kOneSecondNs), 0);
+  EXPECT_EQ(rates_->Of(1, 2)->WaitNs(2 * kOneSecondNs), 0) << "it has not reached its own cap";
+  EXPECT_FALSE(rates_->Admit(1, 2, &writer));
+  EXPECT_FALSE(rates_->Admit(1, 3, &writer)) << "an owner without terms";
+  EXPECT_TRUE(rates_->Admit(2, 1, &writer));
+  EXPECT_TRUE(rates_->Admit(1, 0, &writer)) << "the daemon's own";
+  rates_->Note({.tenant = 1}, kOneSecondNs);
+  EXPECT_FALSE(rates_->Admit(1, 2, &writer)) << "the daemon's own messages lift no cap";
+  rates_->Note(owned(2, 0), kOneSecondNs);
+  EXPECT_TRUE(rates_->Admit(1, 2, &writer));
+  rates_->Forget(&writer);
 }
 
 TEST_F(OwnerRatesTest, AFloorIsWhatIsLackingToItsRate) {

@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include <memory>
+#include <vector>
 
 namespace harmonaize::transport {
 namespace {
@@ -50,6 +51,37 @@ TEST_F(PaceTest, WhoHasWrittenTooMuchIsCalledLater) {
   while (writer_.called == 0) WaitAndServe();
   EXPECT_EQ(writer_.called, 1);
   EXPECT_TRUE(pace->Admit(&writer_));
+}
+
+/// Sends as much as a pace lets it, and always has more to send.
+class Greedy final : public Poller::Handler {
+ public:
+  explicit Greedy(Pace* pace) : pace_(pace) {}
+  void OnReady(uint32_t /*events*/) override {}
+  void OnLater() override {
+    while (pace_->Admit(this)) {
+      pace_->Charge(64 << 10);
+      ++frames;
+    }
+  }
+  int frames = 0;
+
+ private:
+  Pace* const pace_;
+};
+
+TEST_F(PaceTest, WhoAlwaysHasDataDoesNotShutTheOthersOut) {
+  const std::unique_ptr<Pace> pace = Make(100e6);
+  std::vector<Greedy> writers(3, Greedy(pace.get()));
+  for (Greedy& writer : writers) writer.OnLater();
+  int frames = 0;
+  while (frames < 300) {
+    WaitAndServe();
+    frames = 0;
+    for (const Greedy& writer : writers) frames += writer.frames;
+  }
+  // A thread that is late finds room for several frames at once.
+  for (const Greedy& writer : writers) EXPECT_GT(writer.frames, frames / 10);
 }
 
 TEST_F(PaceTest, WhoIsForgottenIsNotCalled) {

@@ -78,6 +78,19 @@ TEST_F(JobShareTest, OverridesMakeAnOwnerOfTheirOwn) {
   EXPECT_EQ(ShareOf(job_, "dp0", 1).priority, 1);
 }
 
+// Overrides make other owners, but not another tenant.
+TEST_F(JobShareTest, TheBoundOfTheTenantHoldsForAllCommunicators) {
+  tenant_.link_bounds.most_cap = 5e6;
+  Requirements granted;
+  granted.overrides.push_back({{"communicator", std::string("tp0")}, {"bandwidth_cap", 4e6}});
+  job_.terms = std::make_shared<const JobTerms>(std::move(granted));
+  EXPECT_EQ(ShareOf(job_, "tp0", 1).tenant_cap, 5e6F);
+  EXPECT_EQ(ShareOf(job_, "dp0", 2).tenant_cap, 5e6F);
+  EXPECT_EQ(share_.Of(job_).tenant_cap, 5e6F);
+  tenant_.link_bounds.most_cap = 0;
+  EXPECT_EQ(share_.Of(job_).tenant_cap, 0) << "another policy takes effect at once";
+}
+
 TEST_F(JobShareTest, WeightsAreBounded) {
   tenant_.weight = 1e12;
   Say(3, 0, 0);

@@ -84,6 +84,15 @@ TEST(GrantOf, ACapHoldsForJobsThatSayNothing) {
   EXPECT_EQ(KeysOf(less), "");
   const Grant more = GrantOf(Asked("collectives.bandwidth_cap = '2 GB/s'"), capped, {});
   EXPECT_EQ(KeysOf(more), "collectives.bandwidth_cap=\"1 GB/s\";");
+  EXPECT_EQ(more.shortfalls[0].why,
+            "the provider's policy caps what this tenant's jobs send together");
+}
+
+TEST(GrantOf, AnOverridesFloorIsNoMoreThanTheCapEither) {
+  const TenantPolicy capped{.most_bandwidth_floor = 2e9, .most_bandwidth_cap = 1e9};
+  const Grant grant =
+      GrantOf(Asked("[[collectives.override]]\nbandwidth_floor = '2 GB/s'"), capped, {});
+  EXPECT_EQ(KeysOf(grant), "collectives.override[0].bandwidth_floor=\"1 GB/s\";");
 }
 
 TEST(GrantOf, CompressionMayBeForbidden) {

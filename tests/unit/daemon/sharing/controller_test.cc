@@ -43,6 +43,14 @@ class ControllerTest : public ::testing::Test {
     links_->Take(traffic, now_);
     controller_->Take(static_cast<transport::PeerId>(host) + 1, traffic, now_);
   }
+  /// Terms of a user's communicator that was granted a floor, of so many Mbit/s.
+  static TrafficTerms Floor(uint32_t user, double mbits, double most_of_tenant = 1000) {
+    return {.user = user,
+            .communicator = user,
+            .owner = 7,
+            .floor = mbits * kMbit,
+            .tenant_floor = most_of_tenant * kMbit};
+  }
   /// Passes one interval, and returns what each peer is told.
   std::map<transport::PeerId, SharesMessage> Pass(double first, double second, double weight = 1) {
     now_ += LinkState::kIntervalSeconds;
@@ -81,7 +89,7 @@ TEST_F(ControllerTest, WhoHasMoreThanItsShareIsHeldBack) {
 }
 
 TEST_F(ControllerTest, AFloorIsPromisedAndHoldsOthersBack) {
-  terms_[1001] = {1001, 1001, 7, 0, 300 * kMbit, 0};
+  terms_[1001] = Floor(1001, 300);
   for (int i = 0; i < 10; ++i) Pass(180, 310);
   ASSERT_EQ(last_[1].floors.size(), 1u);
   EXPECT_EQ(last_[1].floors[0].communicator, 1001u);
@@ -97,9 +105,9 @@ TEST_F(ControllerTest, AFloorIsPromisedAndHoldsOthersBack) {
 }
 
 TEST_F(ControllerTest, FloorsThatExceedWhatCanBePromisedAreRefusedInOrder) {
-  terms_[1001] = {1001, 1001, 7, 0, 300 * kMbit, 0};
+  terms_[1001] = Floor(1001, 300);
   for (int i = 0; i < 10; ++i) Pass(100, 100);
-  terms_[1002] = {1002, 1002, 7, 0, 200 * kMbit, 0};
+  terms_[1002] = Floor(1002, 200);
   for (int i = 0; i < 10; ++i) Pass(100, 100);
   ASSERT_EQ(last_[2].floors.size(), 1u);
   EXPECT_TRUE(last_[2].floors[0].refused);
@@ -112,8 +120,33 @@ TEST_F(ControllerTest, FloorsThatExceedWhatCanBePromisedAreRefusedInOrder) {
   EXPECT_FALSE(last_[2].floors[0].refused);
 }
 
+TEST_F(ControllerTest, AFloorBeyondItsTenantsBoundIsRefusedForThat) {
+  terms_[1001] = Floor(1001, 100, 80);
+  for (int i = 0; i < 3; ++i) Pass(100, 100);
+  ASSERT_EQ(last_[1].floors.size(), 1u);
+  EXPECT_TRUE(last_[1].floors[0].refused);
+  EXPECT_TRUE(last_[1].floors[0].tenant_bound);
+  EXPECT_NEAR(last_[1].floors[0].room, 80 * kMbit, 1);
+  // The override that has given the communicator its floor says another one: that makes another
+  // owner.
+  terms_[1001] = Floor(1001, 70, 80);
+  for (int i = 0; i < 3; ++i) Pass(100, 100);
+  EXPECT_FALSE(last_[1].floors[0].refused);
+  terms_[1001] = Floor(1001, 75, 80);
+  terms_[1001].owner = 8;
+  for (int i = 0; i < 3; ++i) Pass(100, 100);
+  EXPECT_FALSE(last_[1].floors[0].refused) << "what the other owner was promised is free";
+}
+
+TEST_F(ControllerTest, ACapOfATenantIsALimit) {
+  terms_[1002] = {.user = 1002, .communicator = 1002, .owner = 8, .tenant_cap = 50 * kMbit};
+  for (int i = 0; i < 10; ++i) Pass(100, 200);
+  ASSERT_EQ(last_[2].limits.size(), 1u);
+  EXPECT_NEAR(last_[2].limits[0].bytes_per_second, 50 * kMbit, 2 * kMbit);
+}
+
 TEST_F(ControllerTest, AFloorThatIsMissedIsTold) {
-  terms_[1001] = {1001, 1001, 7, 0, 300 * kMbit, 0};
+  terms_[1001] = Floor(1001, 300);
   // Somebody does not keep to its limit.
   for (int i = 0; i < 60; ++i) Pass(180 + i, 310 - i);
   ASSERT_EQ(last_[1].floors.size(), 1u);
