@@ -137,8 +137,9 @@ ncclResult_t hzUnsubscribe(hzSubscription_t subscription);
 
 /// \name Requirements
 /// What a job wants of the provider, and what the provider grants (docs/requirements.md). The file
-/// that HARMONAIZE_REQUIREMENTS names is stated for each communicator that is made by a unique id;
-/// these functions do so at any time. Each goes to the daemon, and takes some hundred microseconds.
+/// that HARMONAIZE_REQUIREMENTS names is stated with the process's first communicator of a job that
+/// is made by a unique id; these functions do so at any time. Each goes to the daemon, and takes
+/// some hundred microseconds.
 ///
 ///     hzSetRequirements(comm, "collectives.objective = 'latency'");
 ///     const char* granted;

@@ -84,7 +84,9 @@ Status Form(Birth birth, MadeCommunicator made, int rank, int ranks, ncclComm_t*
   *out = comm.get();
   LogInitStart(comm.get(), rank, ranks);
   return Group::OfThisThread().AddForming(communicator, [comm, out, states](const Status& formed) {
-    if (formed.ok() && states) StateRequirementsOfProcess(*comm->communicator);
+    if (formed.ok() && states) {
+      comm->stated_requirements = StateRequirementsOfProcess(*comm->communicator);
+    }
     if (formed.ok()) return LogInitComplete(comm.get());
     static_cast<void>(comm->communicator->Abort());
     *out = nullptr;

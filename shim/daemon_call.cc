@@ -14,9 +14,13 @@ constexpr int kAnsweredWithinMs = 5000;
 
 }  // namespace
 
-Result<std::string> CallDaemon(const HttpCall& call) {
+Result<HttpReply> AskDaemon(const HttpCall& call) {
   HZ_ASSIGN_OR_RETURN(const FileDescriptor socket, FindDaemonHttp(ClientSocketPlaces()));
-  HZ_ASSIGN_OR_RETURN(HttpReply reply, CallHttp(socket, call, kAnsweredWithinMs));
+  return CallHttp(socket, call, kAnsweredWithinMs);
+}
+
+Result<std::string> CallDaemon(const HttpCall& call) {
+  HZ_ASSIGN_OR_RETURN(HttpReply reply, AskDaemon(call));
   if (reply.status != 200) return InvalidUsage("{}", ProblemIn(reply));
   return std::move(reply.body);
 }

@@ -7,6 +7,10 @@
 
 namespace harmonaize::shim {
 
+/// Calls the HTTP interface of this host's daemon, and returns its answer, which must come within a
+/// few seconds and may be a refusal. Errors: none answers.
+Result<HttpReply> AskDaemon(const HttpCall& call);
+
 /// Calls the HTTP interface of this host's daemon, and returns the body of its answer, which must
 /// come within a few seconds. Errors: none answers; kInvalidUsage, with the daemon's reason, if it
 /// refuses.

@@ -13,6 +13,7 @@
 
 #include "include/nccl.h"
 #include "shim/life_lines.h"
+#include "shim/requirements.h"
 #include "src/base/status.h"
 #include "src/client/operation/communicator.h"
 
@@ -60,6 +61,7 @@ struct ncclComm {
   std::unique_ptr<harmonaize::Communicator> communicator;
   harmonaize::shim::Birth birth;
   std::atomic<bool> complete_logged{false};
+  harmonaize::shim::StatedRequirements stated_requirements;
   /// Communicators made from this one so far, for logs.
   int children = 0;
   /// Operations so far, for logs. The caller orders the calls on one communicator.

@@ -3,9 +3,16 @@
 #include "shim/requirements.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "include/harmonaize.h"
@@ -22,6 +29,9 @@
 namespace harmonaize::shim {
 namespace {
 
+/// The status of an answer that refuses what was asked too often.
+constexpr int kTooManyRequests = 429;
+
 Result<std::string> JobOf(ncclComm_t comm) {
   HZ_RETURN_IF_ERROR(CheckHandle(comm));
   if (Forwarding()) return InvalidUsage("calls go to stock NCCL, which has no requirements");
@@ -30,17 +40,17 @@ Result<std::string> JobOf(ncclComm_t comm) {
   return job;
 }
 
-/// Calls the route of a job that ends in `what`, and returns its answer.
-Result<std::string> CallOfJob(const std::string& job, const char* what, HttpCall call) {
-  call.target = "/v1/jobs/" + EncodeForUrl(job) + what;
-  return CallDaemon(call);
+/// Returns the route of a job that ends in `what`.
+std::string RouteOfJob(const std::string& job, const char* what) {
+  return "/v1/jobs/" + EncodeForUrl(job) + what;
 }
 
-Status StateOf(const std::string& job, const std::string& text) {
-  return CallOfJob(
-             job, "/requirements",
-             {.method = "PUT", .target = {}, .body = text, .content_type = "application/toml"})
-      .status();
+/// Returns the call that states requirements of a job.
+HttpCall Statement(const std::string& job, const std::string& text) {
+  return {.method = "PUT",
+          .target = RouteOfJob(job, "/requirements"),
+          .body = text,
+          .content_type = "application/toml"};
 }
 
 Status SetRequirements(ncclComm_t comm, const char* text) {
@@ -48,7 +58,7 @@ Status SetRequirements(ncclComm_t comm, const char* text) {
   HZ_RETURN_IF_ERROR(CheckPointer(text, "text"));
   // Mistakes are found here, so that the error is the caller's, and nothing is sent.
   HZ_RETURN_IF_ERROR(ParseRequirements(text, "text").status());
-  return StateOf(job, text);
+  return CallDaemon(Statement(job, text)).status();
 }
 
 Status GetGranted(ncclComm_t comm, const char** json) {
@@ -56,7 +66,7 @@ Status GetGranted(ncclComm_t comm, const char** json) {
   HZ_RETURN_IF_ERROR(CheckPointer(json, "json"));
   *json = "";
   HZ_ASSIGN_OR_RETURN(const std::string job, JobOf(comm));
-  HZ_ASSIGN_OR_RETURN(granted, CallOfJob(job, "/granted", {}));
+  HZ_ASSIGN_OR_RETURN(granted, CallDaemon({.target = RouteOfJob(job, "/granted")}));
   *json = granted.c_str();
   return Status::Ok();
 }
@@ -83,7 +93,8 @@ Status ReportProgress(ncclComm_t comm, const hzProgress_t* progress) {
   AddNumber("learning_rate_factor", progress->learning_rate_factor, &body);
   AddNumber("gradient_noise_scale", progress->gradient_noise_scale, &body);
   AddNumber("samples_in_all", progress->samples_in_all, &body);
-  return CallOfJob(job, "/progress", {.method = "POST", .target = {}, .body = body + "}"}).status();
+  return CallDaemon({.method = "POST", .target = RouteOfJob(job, "/progress"), .body = body + "}"})
+      .status();
 }
 
 Status SetJobOfProcess(const char* name, const char* kind) {
@@ -95,14 +106,70 @@ Status SetJobOfProcess(const char* name, const char* kind) {
   return SetJob(name == nullptr ? "" : name, kind == nullptr ? "" : kind);
 }
 
+/// How often the daemon is asked to take the file, while it answers that it is asked too often; and
+/// the time between. The caller makes a communicator, and waits for this.
+constexpr int kMostTries = 4;
+constexpr std::chrono::milliseconds kBetweenTries{500};
+
+Status StateFile(const std::string& job, const std::string& text) {
+  for (int left = kMostTries - 1;; --left) {
+    HZ_ASSIGN_OR_RETURN(const HttpReply reply, AskDaemon(Statement(job, text)));
+    if (reply.status == 200) return Status::Ok();
+    if (reply.status != kTooManyRequests || left == 0) return InvalidUsage("{}", ProblemIn(reply));
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
+/// The jobs of this process of which its requirements were said.
+class StatedJobs {
+ public:
+  /// Returns those of this process. A forked child begins anew, and leaves those of its parent
+  /// alone: a thread that the child lacks may hold the lock.
+  static StatedJobs& Get() {
+    static std::atomic<StatedJobs*> current{nullptr};
+    // Acquire: the object is seen whole by threads other than the one that made it.
+    StatedJobs* jobs = current.load(std::memory_order_acquire);
+    while (jobs == nullptr || jobs->process_ != getpid()) {
+      auto made = std::make_unique<StatedJobs>();
+      if (current.compare_exchange_strong(jobs, made.get(), std::memory_order_acq_rel)) {
+        jobs = made.release();
+      }
+    }
+    return *jobs;
+  }
+
+  StatedRequirements State(const Communicator& communicator, const std::string& text) {
+    // Communicators of other threads wait: they are to begin with their requirements, too.
+    const std::lock_guard lock(mutex_);
+    std::erase_if(stated_, [](const auto& one) { return one.second.expired(); });
+    const Key key{communicator.session().number(), communicator.job()};
+    if (StatedRequirements kept = stated_[key].lock()) return kept;
+    const Status taken = StateFile(communicator.job(), text);
+    if (!taken.ok()) {
+      Log(LogLevel::kWarning, kLogInit, "the job runs without its requirements: {}",
+          taken.message());
+      return nullptr;
+    }
+    auto stated = std::make_shared<const Key>(key);
+    stated_[key] = stated;
+    return stated;
+  }
+
+ private:
+  /// A daemon that has started anew knows nothing: a session is with one daemon's process.
+  using Key = std::pair<uint64_t, std::string>;
+
+  const pid_t process_ = getpid();
+  std::mutex mutex_;
+  std::map<Key, std::weak_ptr<const void>> stated_;  // guarded by mutex_
+};
+
 }  // namespace
 
-void StateRequirementsOfProcess(const Communicator& communicator) {
-  const Result<ProcessRequirements>& stated = RequirementsOfProcess();
-  if (!stated.ok() || stated->text.empty() || communicator.job().empty()) return;
-  const Status taken = StateOf(communicator.job(), stated->text);
-  if (taken.ok()) return;
-  Log(LogLevel::kWarning, kLogInit, "the job runs without its requirements: {}", taken.message());
+StatedRequirements StateRequirementsOfProcess(const Communicator& communicator) {
+  const Result<ProcessRequirements>& file = RequirementsOfProcess();
+  if (!file.ok() || file->text.empty() || communicator.job().empty()) return nullptr;
+  return StatedJobs::Get().State(communicator, file->text);
 }
 
 }  // namespace harmonaize::shim

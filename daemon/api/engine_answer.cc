@@ -42,47 +42,62 @@ HttpResponse Refusal(const HttpRequest& request, const Status& why) {
   return response;
 }
 
-void Answer(const EntityTags& tags, HttpExchange& exchange,
-            const Result<nlohmann::json>& document) {
-  if (!document.ok()) return exchange.Respond(Refusal(exchange.request(), document.status()));
-  HttpResponse response{.body = DumpJson(*document)};
+void Answer(const EntityTags& tags, HttpExchange& exchange, const Result<DocumentMaker>& maker) {
+  if (!maker.ok()) return exchange.Respond(Refusal(exchange.request(), maker.status()));
+  const nlohmann::json document = (*maker)();
+  HttpResponse response{.body = DumpJson(document)};
   if (exchange.request().method == "GET") {
     tags.Apply(exchange.request(), &response);
   } else {
-    response.note = NoteOf(*document);
+    response.note = NoteOf(document);
   }
   exchange.Respond(std::move(response));
 }
 
+using AskForMaker = std::function<Result<DocumentMaker>(EngineRooms&)>;
+
 /// `before` returns what is done before the answer, apart from the engine's thread.
 void AskAndAnswer(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
-                  std::function<Result<nlohmann::json>(EngineRooms&)> ask,
-                  std::function<void()> (*before)(EngineRooms&)) {
+                  AskForMaker ask, std::function<void()> (*before)(EngineRooms&)) {
   const uint32_t tenant = exchange->request().caller.tenant.number;
-  const bool asked = services.gate->Post(
-      [services, tenant, exchange, ask = std::move(ask), before](EngineRooms& rooms) {
-        auto document = std::make_shared<Result<nlohmann::json>>(ask(rooms));
+  // The answer keeps `ask`: what that refers to may take long to free.
+  const auto kept = std::make_shared<const AskForMaker>(std::move(ask));
+  const bool asked =
+      services.gate->Post([services, tenant, exchange, kept, before](EngineRooms& rooms) {
+        auto maker = std::make_shared<const Result<DocumentMaker>>((*kept)(rooms));
         services.work->Post(
-            [tags = services.tags, exchange, document, first = before(rooms)] {
+            [tags = services.tags, exchange, kept, maker, first = before(rooms)] {
               first();
-              Answer(*tags, *exchange, *document);
+              Answer(*tags, *exchange, *maker);
             },
             tenant);
       });
   if (!asked) exchange->Respond(HttpProblem(503, "the daemon is about to end"));
 }
 
+AskForMaker MakerOf(std::function<Result<nlohmann::json>(EngineRooms&)> ask) {
+  return [ask = std::move(ask)](EngineRooms& rooms) -> Result<DocumentMaker> {
+    HZ_ASSIGN_OR_RETURN(auto document, ask(rooms));
+    return DocumentMaker([document = std::move(document)] { return document; });
+  };
+}
+
 }  // namespace
 
 void AnswerFromEngine(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                       std::function<Result<nlohmann::json>(EngineRooms&)> ask) {
+  AnswerWithMaker(services, std::move(exchange), MakerOf(std::move(ask)));
+}
+
+void AnswerWithMaker(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                     std::function<Result<DocumentMaker>(EngineRooms&)> ask) {
   AskAndAnswer(services, std::move(exchange), std::move(ask),
                [](EngineRooms&) -> std::function<void()> { return [] {}; });
 }
 
 void AnswerOnceKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                     std::function<Result<nlohmann::json>(EngineRooms&)> ask) {
-  AskAndAnswer(services, std::move(exchange), std::move(ask),
+  AskAndAnswer(services, std::move(exchange), MakerOf(std::move(ask)),
                [](EngineRooms& rooms) { return rooms.events().records().Flusher(); });
 }
 

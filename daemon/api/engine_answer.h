@@ -14,9 +14,14 @@ namespace harmonaize::daemon {
 /// Answers a request with what `ask` returns on the engine's thread. A failure is answered with a
 /// problem; kUnavailable means that there is no such thing, and is 404; kInProgress means that the
 /// caller asks too often, and is 429. `ask` does little: the answer is put into text on another
-/// thread.
+/// thread, and what `ask` refers to is freed there.
 void AnswerFromEngine(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                       std::function<Result<nlohmann::json>(EngineRooms&)> ask);
+/// Makes a document, apart from the engine's thread.
+using DocumentMaker = std::function<nlohmann::json()>;
+/// Does so where even the document would take the engine long.
+void AnswerWithMaker(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                     std::function<Result<DocumentMaker>(EngineRooms&)> ask);
 /// Does so for a request that announces, promises or answers something: what was done is on the
 /// disk before the caller hears of it.
 void AnswerOnceKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,

@@ -51,10 +51,18 @@ json ListOf(const std::vector<RequirementTable>& tables, std::span<const Require
   return list;
 }
 
-json OfJob(const Job& job, const RequirementsBook::Entry* entry) {
-  return {{"job", job.id.text()},
-          {"name", job.name},
-          {"changes", entry == nullptr ? 0 : entry->changes}};
+json OfJob(const RequirementsView& view) {
+  return {{"job", view.job}, {"name", view.name}, {"changes", view.changes}};
+}
+
+/// Adds shortfalls to a list of them.
+void AddShortfalls(const std::vector<Shortfall>& shortfalls, json* list) {
+  for (const Shortfall& one : shortfalls) {
+    list->push_back({{"key", one.key},
+                     {"asked", one.asked},
+                     {"granted", one.granted.empty() ? json() : json(one.granted)},
+                     {"why", one.why}});
+  }
 }
 
 }  // namespace
@@ -68,28 +76,21 @@ json DescribeRequirements(const Requirements& requirements) {
 
 json DescribeGrant(const Grant& grant) {
   json document = DescribeRequirements(grant.granted);
-  json shortfalls = json::array();
-  for (const Shortfall& one : grant.shortfalls) {
-    shortfalls.push_back({{"key", one.key},
-                          {"asked", one.asked},
-                          {"granted", one.granted.empty() ? json() : json(one.granted)},
-                          {"why", one.why}});
-  }
-  document["shortfalls"] = std::move(shortfalls);
+  document["shortfalls"] = json::array();
+  AddShortfalls(grant.shortfalls, &document["shortfalls"]);
   return document;
 }
 
-json StatedDocument(const RequirementsBook& book, const Job& job) {
-  const RequirementsBook::Entry* const entry = book.Find(job);
-  json document = OfJob(job, entry);
-  document.update(
-      DescribeRequirements(entry == nullptr ? Requirements{} : entry->statements.All()));
+json StatedDocument(const RequirementsView& view) {
+  json document = OfJob(view);
+  document.update(DescribeRequirements(*view.stated));
   return document;
 }
 
-json GrantedDocument(const RequirementsBook& book, const Job& job) {
-  json document = OfJob(job, book.Find(job));
-  document.update(DescribeGrant(book.GrantNow(job)));
+json GrantedDocument(const RequirementsView& view) {
+  json document = OfJob(view);
+  document.update(DescribeGrant(*view.grant));
+  AddShortfalls(view.refused_floors, &document["shortfalls"]);
   return document;
 }
 

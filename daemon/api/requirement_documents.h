@@ -18,9 +18,9 @@ nlohmann::json DescribeRequirements(const Requirements& requirements);
 /// Returns what is granted, and what is less than was asked for, with the reasons.
 nlohmann::json DescribeGrant(const Grant& grant);
 
-/// Returns both for a job.
-nlohmann::json StatedDocument(const RequirementsBook& book, const Job& job);
-nlohmann::json GrantedDocument(const RequirementsBook& book, const Job& job);
+/// Returns what a tenant has said of a job, and what was granted to it.
+nlohmann::json StatedDocument(const RequirementsView& view);
+nlohmann::json GrantedDocument(const RequirementsView& view);
 
 /// Returns how far the job has come, with null for what is not known.
 nlohmann::json ProgressDocument(const JobAdvisor& advisor, const Job& job);

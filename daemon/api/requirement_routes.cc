@@ -41,28 +41,29 @@ Result<Job*> FindJob(EngineRooms& rooms, const HttpCaller& caller, const std::st
 }
 
 /// Answers with a document about the job in the path.
-using JobView = json (*)(EngineRooms& rooms, const Job& job);
+using JobView = DocumentMaker (*)(EngineRooms& rooms, const Job& job);
 template <JobView kView>
 void ServeView(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                const HttpParameters& parameters) {
   const HttpCaller caller = exchange->request().caller;
-  AnswerFromEngine(services, std::move(exchange),
-                   [caller, which = parameters.at("job")](EngineRooms& rooms) -> Result<json> {
-                     HZ_ASSIGN_OR_RETURN(const Job* const job, FindJob(rooms, caller, which));
-                     return kView(rooms, *job);
-                   });
+  AnswerWithMaker(
+      services, std::move(exchange),
+      [caller, which = parameters.at("job")](EngineRooms& rooms) -> Result<DocumentMaker> {
+        HZ_ASSIGN_OR_RETURN(const Job* const job, FindJob(rooms, caller, which));
+        return kView(rooms, *job);
+      });
 }
 
-json Stated(EngineRooms& rooms, const Job& job) {
-  return StatedDocument(rooms.requirements(), job);
+DocumentMaker Stated(EngineRooms& rooms, const Job& job) {
+  return [view = rooms.requirements().View(job)] { return StatedDocument(view); };
 }
 
-json Granted(EngineRooms& rooms, const Job& job) {
-  return GrantedDocument(rooms.requirements(), job);
+DocumentMaker Granted(EngineRooms& rooms, const Job& job) {
+  return [view = rooms.requirements().View(job)] { return GrantedDocument(view); };
 }
 
-json Progress(EngineRooms& rooms, const Job& job) {
-  return ProgressDocument(rooms.advisor(), job);
+DocumentMaker Progress(EngineRooms& rooms, const Job& job) {
+  return [document = ProgressDocument(rooms.advisor(), job)] { return document; };
 }
 
 /// Changes what is known of the job in the path, and answers with what is granted then.
@@ -70,12 +71,13 @@ using JobChange = std::function<Status(RequirementsBook& book, Job& job)>;
 void ServeChange(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                  const std::string& which, JobChange change) {
   const HttpCaller caller = exchange->request().caller;
-  AnswerFromEngine(services, std::move(exchange),
-                   [caller, which, change = std::move(change)](EngineRooms& rooms) -> Result<json> {
-                     HZ_ASSIGN_OR_RETURN(Job* const job, FindJob(rooms, caller, which));
-                     HZ_RETURN_IF_ERROR(change(rooms.requirements(), *job));
-                     return GrantedDocument(rooms.requirements(), *job);
-                   });
+  AnswerWithMaker(
+      services, std::move(exchange),
+      [caller, which, change = std::move(change)](EngineRooms& rooms) -> Result<DocumentMaker> {
+        HZ_ASSIGN_OR_RETURN(Job* const job, FindJob(rooms, caller, which));
+        HZ_RETURN_IF_ERROR(change(rooms.requirements(), *job));
+        return Granted(rooms, *job);
+      });
 }
 
 /// Reads the body apart from all threads that others wait for, and goes on with what it says.
@@ -114,11 +116,13 @@ void ServeCheck(const ApiServices& services, std::shared_ptr<HttpExchange> excha
   ReadBody(services, std::move(exchange),
            [services](std::shared_ptr<HttpExchange> read_from, Requirements statement) {
              const TenantIdentity tenant = read_from->request().caller.tenant;
-             AnswerFromEngine(
-                 services, std::move(read_from),
-                 [tenant, statement = std::move(statement)](EngineRooms& rooms) -> Result<json> {
-                   return DescribeGrant(rooms.requirements().WouldGrant(tenant, statement));
-                 });
+             const auto asked = std::make_shared<const Requirements>(std::move(statement));
+             AnswerWithMaker(services, std::move(read_from),
+                             [tenant, asked](EngineRooms& rooms) -> Result<DocumentMaker> {
+                               const GrantBasis basis = rooms.requirements().BasisFor(tenant);
+                               return DocumentMaker(
+                                   [basis, asked] { return DescribeGrant(basis.For(*asked)); });
+                             });
            });
 }
 
@@ -172,17 +176,18 @@ void ServeProgress(const ApiServices& services, std::shared_ptr<HttpExchange> ex
       [caller, which = parameters.at("job"), report = *report](EngineRooms& rooms) -> Result<json> {
         HZ_ASSIGN_OR_RETURN(Job* const job, FindJob(rooms, caller, which));
         HZ_RETURN_IF_ERROR(rooms.advisor().Report(*job, report));
-        return Progress(rooms, *job);
+        return ProgressDocument(rooms.advisor(), *job);
       });
 }
 
 void ServePolicy(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                  const HttpParameters& /*parameters*/) {
   const HttpCaller caller = exchange->request().caller;
-  AnswerFromEngine(services, std::move(exchange), [caller](EngineRooms& rooms) -> Result<json> {
-    const PolicyConfig& policy = rooms.requirements().policy();
-    if (caller.is_operator()) return DescribePolicies(policy);
-    return json{{"policy", DescribePolicy(policy.For(caller.tenant.across_hosts))}};
+  AnswerWithMaker(services, std::move(exchange), [caller](EngineRooms& rooms) {
+    return DocumentMaker([caller, policy = rooms.requirements().policy()] {
+      if (caller.is_operator()) return DescribePolicies(*policy);
+      return json{{"policy", DescribePolicy(policy->For(caller.tenant.across_hosts))}};
+    });
   });
 }
 
@@ -203,9 +208,9 @@ void ServeSetPolicy(const ApiServices& services, const TenantsConfig& tenants,
   services.work->Post([services, tenants, exchange] {
     const Result<PolicyConfig> policy = PolicyIn(exchange->request().body, tenants);
     if (!policy.ok()) return exchange->Respond(HttpProblem(policy.status()));
-    AnswerFromEngine(services, exchange, [policy = *policy](EngineRooms& rooms) -> Result<json> {
+    AnswerWithMaker(services, exchange, [policy = *policy](EngineRooms& rooms) {
       rooms.SetPolicy(policy);
-      return DescribePolicies(policy);
+      return DocumentMaker([policy] { return DescribePolicies(policy); });
     });
   });
 }

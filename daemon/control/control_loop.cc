@@ -299,7 +299,7 @@ void ControlLoop::HeedFloor(const FloorWord& word) {
                                  change);
 }
 
-Status ControlLoop::CheckFloor(double bytes_per_second) const {
+Result<double> ControlLoop::MostFloor() const {
   if (self_ < 0) {
     return InvalidArgument(
         "no floor of bandwidth can be kept here: the provider has no map of the links");
@@ -314,10 +314,7 @@ Status ControlLoop::CheckFloor(double bytes_per_second) const {
     const double carries = model.BytesPerSecond(model.EdgeOut(self_, static_cast<int>(nic)));
     slowest = slowest == 0 ? carries : std::min(slowest, carries);
   }
-  const double most = FloorBook::kPromisable * slowest;
-  if (bytes_per_second <= most) return Status::Ok();
-  return InvalidArgument("a floor of {:.3g} MB/s is more than the {:.3g} MB/s that can be promised",
-                         bytes_per_second * 1e-6, most * 1e-6);
+  return FloorBook::kPromisable * slowest;
 }
 
 Status ControlLoop::FloorOf(const Communicator& communicator) const {

@@ -72,9 +72,9 @@ class ControlLoop final : public StartGate {
   bool MayBegin(Communicator& communicator) override;
   void NoteEnd(Communicator& communicator) override;
 
-  /// Returns whether a floor of this rate, in bytes per second, can be promised to a job on this
-  /// host at all. Errors: kInvalidArgument, with a reason that tenants may read.
-  Status CheckFloor(double bytes_per_second) const;
+  /// Returns the largest floor that can be promised to a job on this host, in bytes per second.
+  /// Errors: kInvalidArgument if none can be, with a reason that tenants may read.
+  Result<double> MostFloor() const;
   /// Returns whether the floor of a communicator's job holds, or would as far as is known: the
   /// controller decides when the job sends. Errors: kUnavailable if the controller has refused it,
   /// with a reason that tenants may read.

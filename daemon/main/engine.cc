@@ -240,19 +240,22 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
   PolicyConfig policy = FindPolicyTenants(config_.policy, config_.tenants);
   tenants_.SetPolicy(policy);
   requirements_.emplace(
-      RequirementsBook::Services{
-          .loop = loop_.get(),
-          .background = &background_,
-          .communicators = &communicators_,
-          .by_job = &events_->job_communicators(),
-          .relay = &events_->relay(),
-          .jobs = &jobs_,
-          .host = {.workers = std::min<int64_t>(config_.workers, kMaxWorkers),
-                   .check_floor = [this](double rate) { return control_loop_->CheckFloor(rate); }},
-          .floor_of =
-              [this](const Communicator& communicator) {
-                return control_loop_->FloorOf(communicator);
-              }},
+      RequirementsBook::Services{.loop = loop_.get(),
+                                 .background = &background_,
+                                 .communicators = &communicators_,
+                                 .by_job = &events_->job_communicators(),
+                                 .relay = &events_->relay(),
+                                 .jobs = &jobs_,
+                                 .host_means =
+                                     [this] {
+                                       return HostMeans{.workers = std::min<int64_t>(
+                                                            config_.workers, kMaxWorkers),
+                                                        .most_floor = control_loop_->MostFloor()};
+                                     },
+                                 .floor_of =
+                                     [this](const Communicator& communicator) {
+                                       return control_loop_->FloorOf(communicator);
+                                     }},
       std::move(policy));
   observers_.Add(&*requirements_);
   advisor_.emplace(JobAdvisor::Services{.by_job = &events_->job_communicators(),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -253,54 +254,65 @@ void HomePlanner::Ask(const PlanKey& key, std::function<void(const CollectivePla
   if (found->second.made) return done(found->second.plan);
   found->second.asking.push_back(std::move(done));
   if (!first) return;
-  InBackground([shared = shared_, asked = AskedFor(key)] { return shared->Plan(asked, 0); },
-               [this, key](const CollectivePlan& plan) { Decide(key, plan); });
+  InBackground(
+      std::vector{AskedFor(key)},
+      [shared = shared_](const Asked& asked) { return shared->Plan(asked, 0); },
+      [this, key](std::vector<CollectivePlan> plans) {
+        if (plans.empty()) plans.push_back({.key = key, .status = InternalError("no plan")});
+        Decide(key, plans.front());
+      });
 }
 
 void HomePlanner::AskForOthers(std::vector<PlanKey> keys, size_t turn,
                                std::function<void(std::vector<CollectivePlan>)> done) {
   std::vector<Asked> all;
   for (const PlanKey& key : keys) all.push_back(AskedFor(key));
-  const auto plan_all = [shared = shared_, all = std::move(all), turn] {
-    std::vector<CollectivePlan> plans;
-    for (const Asked& asked : all) plans.push_back(shared->Plan(asked, turn));
-    return plans;
+  const auto plan = [shared = shared_, turn](const Asked& asked) {
+    return shared->Plan(asked, turn);
   };
-  InBackground(plan_all, std::move(done));
+  InBackground(std::move(all), plan, std::move(done));
 }
 
 void HomePlanner::Review(std::vector<CollectivePlan> current, const EdgeRates& rates,
                          std::function<void(std::vector<Reviewed>)> done) {
   shared_->SetRates(rates);
-  std::vector<PlanTerms> terms;
-  for (const CollectivePlan& plan : current) terms.push_back(terms_of_(plan.key));
-  const auto review_all = [shared = shared_, current = std::move(current), terms = std::move(terms),
-                           rates] {
-    std::vector<Reviewed> all;
-    for (size_t i = 0; i < current.size(); ++i) {
-      const CollectivePlan& plan = current[i];
-      const Asked asked{plan.key, terms[i]};
-      const Result<double> seconds = shared->PredictNow(plan, rates);
-      const Result<double> stated = shared->StatedSeconds(asked);
-      if (!seconds.ok() || !stated.ok()) continue;
-      CollectivePlan best = shared->Plan(asked, 0);
-      if (best.status.ok()) all.push_back({*seconds, *stated, std::move(best)});
-    }
-    return all;
+  struct InUse {
+    Asked asked;
+    CollectivePlan plan;
   };
-  InBackground(review_all, std::move(done));
+  std::vector<InUse> all;
+  for (CollectivePlan& plan : current) all.push_back({AskedFor(plan.key), std::move(plan)});
+  const auto review = [shared = shared_, rates](const InUse& one) -> std::optional<Reviewed> {
+    const Result<double> seconds = shared->PredictNow(one.plan, rates);
+    const Result<double> stated = shared->StatedSeconds(one.asked);
+    if (!seconds.ok() || !stated.ok()) return std::nullopt;
+    CollectivePlan best = shared->Plan(one.asked, 0);
+    if (!best.status.ok()) return std::nullopt;
+    return Reviewed{*seconds, *stated, std::move(best)};
+  };
+  InBackground(std::move(all), review,
+               [done = std::move(done)](const std::vector<std::optional<Reviewed>>& found) {
+                 std::vector<Reviewed> reviewed;
+                 for (const auto& one : found) {
+                   if (one.has_value()) reviewed.push_back(*one);
+                 }
+                 done(std::move(reviewed));
+               });
 }
 
-template <typename Work, typename Done>
-void HomePlanner::InBackground(Work work, Done done) {
+template <typename Item, typename Work, typename Done>
+void HomePlanner::InBackground(std::vector<Item> items, Work work, Done done) {
+  // The background runs the calls of one tenant one after the other.
+  const auto made = std::make_shared<std::vector<std::invoke_result_t<const Work&, const Item&>>>();
+  for (Item& item : items) {
+    background_->Post([work, item = std::move(item), made] { made->push_back(work(item)); },
+                      tenant_);
+  }
   background_->Post(
-      [post = post_, work = std::move(work), finish = lifetime_.Guard(std::move(done)),
-       caller = LogFor::Current()] {
-        std::invoke_result_t<const Work&> made{};
-        GuardedAndLogged("planning", [&] { made = work(); });
-        post([finish, made = std::move(made), caller] {
+      [post = post_, made, finish = lifetime_.Guard(std::move(done)), caller = LogFor::Current()] {
+        post([finish, made, caller] {
           const LogFor log_for(caller);
-          finish(made);
+          finish(std::move(*made));
         });
       },
       tenant_);

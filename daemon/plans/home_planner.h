@@ -73,10 +73,11 @@ class HomePlanner {
   struct Shared;
 
   void Decide(const PlanKey& key, const CollectivePlan& plan);
-  /// Runs `work` in the background, and calls `done` with its result, unless the planner is gone by
-  /// then.
-  template <typename Work, typename Done>
-  void InBackground(Work work, Done done);
+  /// Calls `work` for each item in the background, in a turn of its own, so that a tenant's plans
+  /// hold up another's for the time of one. Calls `done` with the vector of results, unless the
+  /// planner is gone by then. An item whose work throws has no result.
+  template <typename Item, typename Work, typename Done>
+  void InBackground(std::vector<Item> items, Work work, Done done);
 
   /// A key, with what its job says of it.
   struct Asked {

@@ -10,8 +10,8 @@ double RateTable::TokensAt(const Bucket& bucket, Time now) const {
   return std::min(limit_.burst, bucket.tokens + seconds * limit_.per_second);
 }
 
-std::optional<std::chrono::milliseconds> RateTable::Take(const std::string& key, Time now,
-                                                         double cost) {
+// Returns the key's bucket, with its tokens of now.
+RateTable::Bucket& RateTable::BucketAt(const std::string& key, Time now) {
   auto found = buckets_.find(key);
   if (found == buckets_.end()) {
     if (buckets_.size() >= kMostKeys) MakeRoom(now);
@@ -20,12 +20,21 @@ std::optional<std::chrono::milliseconds> RateTable::Take(const std::string& key,
   Bucket& bucket = found->second;
   bucket.tokens = TokensAt(bucket, now);
   bucket.at = now;
-  if (bucket.tokens >= cost) {
-    bucket.tokens -= cost;
-    return std::nullopt;
+  return bucket;
+}
+
+std::optional<std::chrono::milliseconds> RateTable::TakeAll(std::initializer_list<Act> acts,
+                                                            Time now) {
+  double most_lacking = 0;
+  for (const Act& act : acts) {
+    most_lacking = std::max(most_lacking, act.cost - BucketAt(act.key, now).tokens);
   }
-  const double wait_ms = 1000 * (cost - bucket.tokens) / limit_.per_second;
-  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(wait_ms)));
+  if (most_lacking > 0) {
+    const double wait_ms = 1000 * most_lacking / limit_.per_second;
+    return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(wait_ms)));
+  }
+  for (const Act& act : acts) BucketAt(act.key, now).tokens -= act.cost;
+  return std::nullopt;
 }
 
 // The fullest bucket is the one whose loss changes least.

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,7 +27,16 @@ class RateTable {
 
   /// Counts an act under the key, as so many. Returns nullopt if the act is within the limit;
   /// otherwise for how long the key has to wait, and counts nothing.
-  std::optional<std::chrono::milliseconds> Take(const std::string& key, Time now, double cost = 1);
+  std::optional<std::chrono::milliseconds> Take(const std::string& key, Time now, double cost = 1) {
+    return TakeAll({{key, cost}}, now);
+  }
+  struct Act {
+    std::string key;
+    double cost = 1;
+  };
+  /// Counts acts under different keys, if all of them are within the limit. Returns likewise; the
+  /// longest of the times that keys have to wait.
+  std::optional<std::chrono::milliseconds> TakeAll(std::initializer_list<Act> acts, Time now);
   size_t keys() const { return buckets_.size(); }
 
  private:
@@ -35,6 +45,7 @@ class RateTable {
     Time at{};
   };
 
+  Bucket& BucketAt(const std::string& key, Time now);
   double TokensAt(const Bucket& bucket, Time now) const;
   void MakeRoom(Time now);
 

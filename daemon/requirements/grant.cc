@@ -69,8 +69,12 @@ class TableGrant {
       return Refuse(key, "the provider's policy promises no rate to this tenant");
     }
     const double most = std::min(*asked, policy.most_bandwidth_floor);
-    const Status can_be_kept = host.check_floor ? host.check_floor(most) : Status::Ok();
-    if (!can_be_kept.ok()) return Refuse(key, can_be_kept.message());
+    if (!host.most_floor.ok()) return Refuse(key, host.most_floor.status().message());
+    if (most > *host.most_floor) {
+      return Refuse(key, fmt::format("a floor of {} is more than the {} that can be promised",
+                                     FormatMeasure(Measure::kRate, most),
+                                     FormatMeasure(Measure::kRate, *host.most_floor)));
+    }
     if (most == *asked) return;
     Replace(key, most,
             fmt::format("the provider's policy promises {} at most to this tenant's jobs together",
@@ -163,6 +167,10 @@ bool WantsLatency(const Requirements& granted) {
 }
 
 }  // namespace
+
+Grant GrantBasis::For(const Requirements& statement) const {
+  return GrantOf(Merged(policy->defaults, statement), *policy, host);
+}
 
 Grant GrantOf(const Requirements& asked, const TenantPolicy& policy, const HostMeans& host) {
   Grant grant{.granted = asked, .shortfalls = {}};

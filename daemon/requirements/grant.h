@@ -1,6 +1,7 @@
 #pragma once
 
-#include <functional>
+#include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,11 +28,20 @@ struct Grant {
   bool keeps_looking = false;
 };
 
-/// What this host can do, as far as grants depend on it.
+/// What this host can do, as far as grants depend on it. A plain value.
 struct HostMeans {
   int64_t workers = 1;
-  /// Returns why no floor of so many bytes per second can be kept here, or OK.
-  std::function<Status(double bytes_per_second)> check_floor = {};
+  /// Largest floor that links can keep, in bytes per second, or why they can keep none.
+  Result<double> most_floor = std::numeric_limits<double>::infinity();
+};
+
+/// What grants to the jobs of a tenant go by. A plain value, for any thread.
+struct GrantBasis {
+  std::shared_ptr<const TenantPolicy> policy;
+  HostMeans host;
+
+  /// Returns what would be granted to a job that says so.
+  Grant For(const Requirements& statement) const;
 };
 
 /// Returns what a policy grants of `asked`, which includes the policy's defaults already.

@@ -56,7 +56,7 @@ struct RequirementsBook::Parsed {
 
 RequirementsBook::RequirementsBook(Services services, PolicyConfig policy)
     : services_(std::move(services)),
-      policy_(std::move(policy)),
+      policy_(std::make_shared<const PolicyConfig>(std::move(policy))),
       changes_(kMinutes),
       inbox_(services_.background),
       retry_(services_.loop) {}
@@ -66,11 +66,10 @@ RequirementsBook::RequirementsBook(Services services, PolicyConfig policy)
 
 Status RequirementsBook::State(Job& job, const Requirements& statement) {
   HZ_RETURN_IF_ERROR(CheckHere(job));
-  const auto known = entries_.find(&job);
-  Statements statements = known == entries_.end() ? Statements() : known->second.statements;
-  const Requirements before = statements.All();
-  if (Merged(before, statement) == before) return Status::Ok();
+  const Entry* const known = Find(job);
+  if (Says(known == nullptr ? Requirements{} : *known->stated, statement)) return Status::Ok();
   HZ_RETURN_IF_ERROR(CheckPace(job));
+  Statements statements = known == nullptr ? Statements() : known->statements;
   statements.Take(statement, statements.Next());
   HZ_RETURN_IF_ERROR(Take(job, std::move(statements)));
   Spread(job, {});
@@ -79,27 +78,38 @@ Status RequirementsBook::State(Job& job, const Requirements& statement) {
 
 Status RequirementsBook::Forget(Job& job) {
   HZ_RETURN_IF_ERROR(CheckHere(job));
-  const auto known = entries_.find(&job);
-  if (known == entries_.end() || known->second.statements.All() == Requirements{}) {
-    return Status::Ok();
-  }
+  const Entry* const known = Find(job);
+  if (known == nullptr || *known->stated == Requirements{}) return Status::Ok();
   HZ_RETURN_IF_ERROR(CheckPace(job));
-  Statements statements = known->second.statements;
+  Statements statements = known->statements;
   statements.Forget(statements.Next());
   HZ_RETURN_IF_ERROR(Take(job, std::move(statements)));
   Spread(job, {});
   return Status::Ok();
 }
 
+// Returns nullptr if nothing was said of the job and nothing is granted by default.
 const RequirementsBook::Entry* RequirementsBook::Find(const Job& job) const {
   const auto found = entries_.find(&job);
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-Grant RequirementsBook::GrantNow(const Job& job) const {
-  const Entry* const entry = Find(job);
-  Grant grant = entry == nullptr ? Grant() : entry->grant;
-  if (!services_.floor_of || !SaysAnyFloor(grant.granted)) return grant;
+RequirementsView RequirementsBook::View(const Job& job) const {
+  const Entry none;
+  const Entry* const found = Find(job);
+  const Entry& entry = found == nullptr ? none : *found;
+  return {.job = job.id.text(),
+          .name = job.name,
+          .changes = entry.changes,
+          .stated = entry.stated,
+          .grant = entry.grant,
+          .refused_floors = RefusedFloors(job, entry.grant->granted)};
+}
+
+std::vector<Shortfall> RequirementsBook::RefusedFloors(const Job& job,
+                                                       const Requirements& granted) const {
+  std::vector<Shortfall> refused;
+  if (!services_.floor_of || !SaysAnyFloor(granted)) return refused;
   std::vector<uint64_t> ids = services_.by_job->IdsOf(job);
   if (ids.size() > kFloorsLookedAt) ids.resize(kFloorsLookedAt);
   for (const uint64_t id : ids) {
@@ -108,17 +118,20 @@ Grant RequirementsBook::GrantNow(const Job& job) const {
     const double floor = job.terms->SharingOf(communicator->name()).floor_bytes_per_second;
     const Status holds = floor > 0 ? services_.floor_of(*communicator) : Status::Ok();
     if (holds.ok()) continue;
-    grant.shortfalls.push_back(
+    refused.push_back(
         {"collectives.bandwidth_floor", fmt::format("\"{}\"", FormatMeasure(Measure::kRate, floor)),
          "", fmt::format("communicator '{}': {}", communicator->label(), holds.message())});
   }
-  return grant;
+  return refused;
+}
+
+GrantBasis RequirementsBook::BasisFor(const TenantIdentity& tenant) const {
+  return {.policy = {policy_, &policy_->For(tenant.across_hosts)}, .host = services_.host_means()};
 }
 
 Grant RequirementsBook::WouldGrant(const TenantIdentity& tenant,
                                    const Requirements& statement) const {
-  const TenantPolicy& policy = policy_.For(tenant.across_hosts);
-  return GrantOf(Merged(policy.defaults, statement), policy, services_.host);
+  return BasisFor(tenant).For(statement);
 }
 
 Status RequirementsBook::CheckHere(const Job& job) const {
@@ -130,13 +143,15 @@ Status RequirementsBook::CheckHere(const Job& job) const {
 
 Status RequirementsBook::CheckPace(const Job& job) {
   const TenantIdentity& tenant = job.tenant->identity;
-  const auto in_a_minute = static_cast<double>(policy_.For(tenant.across_hosts).changes_per_minute);
+  const auto in_a_minute =
+      static_cast<double>(policy_->For(tenant.across_hosts).changes_per_minute);
   if (in_a_minute <= 0)
     return InvalidUsage("the provider's policy allows no changes of requirements");
   const auto now = std::chrono::steady_clock::now();
   const std::string whose = std::to_string(tenant.number);
-  auto wait = changes_.Take(whose + " " + job.id.text(), now, 1 / in_a_minute);
-  if (!wait) wait = changes_.Take(whose, now, 1 / (in_a_minute * kJobsThatChange));
+  const auto wait = changes_.TakeAll({{whose + " " + job.id.text(), 1 / in_a_minute},
+                                      {whose, 1 / (in_a_minute * kJobsThatChange)}},
+                                     now);
   if (!wait) return Status::Ok();
   return Status(
       Code::kInProgress,
@@ -156,8 +171,8 @@ Status RequirementsBook::Pay(const Job& job, int64_t bytes, Holding* memory) {
 
 // Replaces what is known of the job, if its tenant's memory suffices.
 Status RequirementsBook::Take(Job& job, Statements statements) {
-  const auto bytes =
-      kMemoryOfTextByte * static_cast<int64_t>(RequirementsText(statements.All()).size());
+  auto stated = std::make_shared<const Requirements>(statements.All());
+  const auto bytes = kMemoryOfTextByte * static_cast<int64_t>(RequirementsText(*stated).size());
   const bool is_new = !entries_.contains(&job);
   Entry& entry = entries_[&job];
   const Status paid = Pay(job, bytes, &entry.memory);
@@ -166,6 +181,7 @@ Status RequirementsBook::Take(Job& job, Statements statements) {
     return paid;
   }
   entry.statements = std::move(statements);
+  entry.stated = std::move(stated);
   Renew(job, entry);
   SumUpDuties();
   return Status::Ok();
@@ -176,17 +192,17 @@ Status RequirementsBook::Take(Job& job, Statements statements) {
 
 // Grants anew, and has what is new take effect. The caller sums up the duties after that.
 void RequirementsBook::Renew(Job& job, Entry& entry) {
-  entry.grant = WouldGrant(job.tenant->identity, entry.statements.All());
-  if (entry.grant.granted == job.terms->granted() &&
-      entry.grant.keeps_looking == job.terms->may_look()) {
+  entry.grant = std::make_shared<const Grant>(WouldGrant(job.tenant->identity, *entry.stated));
+  const Grant& grant = *entry.grant;
+  if (grant.granted == job.terms->granted() && grant.keeps_looking == job.terms->may_look()) {
     return;
   }
   ++entry.changes;
-  job.terms = std::make_shared<const JobTerms>(entry.grant.granted, entry.grant.keeps_looking);
+  job.terms = std::make_shared<const JobTerms>(grant.granted, grant.keeps_looking);
   const LogFor log_for(job.tenant->identity);
   Log(LogLevel::kInfo, kLogInit,
       "job '{}' has other requirements: change {}, {} of them not as asked", job.label(),
-      entry.changes, entry.grant.shortfalls.size());
+      entry.changes, grant.shortfalls.size());
   TellCommunicators(job);
 }
 
@@ -213,7 +229,7 @@ void RequirementsBook::TellSome() {
 }
 
 void RequirementsBook::SetPolicy(PolicyConfig policy) {
-  policy_ = std::move(policy);
+  policy_ = std::make_shared<const PolicyConfig>(std::move(policy));
   const bool is_posted = !to_renew_.empty();
   for (const auto& [key, job] : services_.jobs->all()) {
     if (services_.by_job->Has(job.get())) to_renew_.Add(key.first, key.second);
@@ -241,7 +257,7 @@ void RequirementsBook::RenewSome() {
 void RequirementsBook::SumUpDuties() {
   duties_ = {};
   for (const auto& [job, entry] : entries_) {
-    duties_.keeps_looking |= entry.grant.keeps_looking;
+    duties_.keeps_looking |= entry.grant->keeps_looking;
     const double asked = job->terms->faults().late_after_seconds;
     if (asked > 0) duties_.late_after_seconds = std::min(duties_.late_after_seconds, asked);
   }

@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator_observer.h"
@@ -24,6 +26,17 @@
 #include "src/transport/message.h"
 
 namespace harmonaize::daemon {
+
+/// What is known of one job's requirements. A plain value, for any thread.
+struct RequirementsView {
+  std::string job;       ///< JobIdentity::text().
+  std::string name;      ///< Job::name.
+  uint64_t changes = 0;  ///< How often the grant has changed on this host.
+  std::shared_ptr<const Requirements> stated;
+  std::shared_ptr<const Grant> grant;
+  /// Floors that were granted, and that links have turned out not to have room for.
+  std::vector<Shortfall> refused_floors;
+};
 
 class Background;
 class CommunicatorRegistry;
@@ -45,38 +58,28 @@ class RequirementsBook final : public CommunicatorObserver {
     const JobCommunicators* by_job = nullptr;
     const JobRelay* relay = nullptr;
     JobTable* jobs = nullptr;
-    HostMeans host = {};
+    std::function<HostMeans()> host_means = {};
     /// Returns why the floor of a communicator's job does not hold, though it was granted, or OK.
     std::function<Status(const Communicator&)> floor_of = {};
   };
 
   RequirementsBook(Services services, PolicyConfig policy);
 
-  /// What is known of one job's requirements.
-  struct Entry {
-    Statements statements;
-    Grant grant;           ///< By the policy of now, with its defaults.
-    uint64_t changes = 0;  ///< How often the grant has changed here.
-    Holding memory;
-  };
-
-  /// Takes in what a tenant says of its job. What changes nothing costs nothing. Errors:
-  /// kInvalidUsage if the job has no communicator here, or the tenant's memory does not suffice;
-  /// kInProgress if the job's requirements change too often.
+  /// Takes in what a tenant says of its job. What changes nothing is not counted as a change.
+  /// Errors: kInvalidUsage if the job has no communicator here, or the tenant's memory does not
+  /// suffice; kInProgress if the job's requirements change too often.
   Status State(Job& job, const Requirements& statement);
   /// Takes back all that was said. Errors: as State.
   Status Forget(Job& job);
-  /// Returns what is known of a job; nullptr if nothing was said and nothing is granted by default.
-  const Entry* Find(const Job& job) const;
-  /// Returns what is granted to a job, with floors that links have turned out not to have room for.
-  Grant GrantNow(const Job& job) const;
-  /// Returns what would be granted to a job of this tenant that says so.
-  Grant WouldGrant(const TenantIdentity& tenant, const Requirements& statement) const;
+  /// Returns what is known of a job.
+  RequirementsView View(const Job& job) const;
+  /// Returns what grants to a tenant's jobs go by.
+  GrantBasis BasisFor(const TenantIdentity& tenant) const;
 
   /// Grants by another policy from now on, whose tenants were found (FindPolicyTenants). Jobs that
   /// are here get their new grants some at a time.
   void SetPolicy(PolicyConfig policy);
-  const PolicyConfig& policy() const { return policy_; }
+  std::shared_ptr<const PolicyConfig> policy() const { return policy_; }
 
   /// What the engine itself does for the sake of some job.
   struct EngineDuties {
@@ -95,7 +98,20 @@ class RequirementsBook final : public CommunicatorObserver {
 
  private:
   struct Parsed;
+  /// What is known of one job's requirements.
+  struct Entry {
+    Statements statements;
+    /// All that the statements say.
+    std::shared_ptr<const Requirements> stated = std::make_shared<const Requirements>();
+    /// By the policy of now, with its defaults.
+    std::shared_ptr<const Grant> grant = std::make_shared<const Grant>();
+    uint64_t changes = 0;  ///< How often the grant has changed here.
+    Holding memory;
+  };
 
+  const Entry* Find(const Job& job) const;
+  Grant WouldGrant(const TenantIdentity& tenant, const Requirements& statement) const;
+  std::vector<Shortfall> RefusedFloors(const Job& job, const Requirements& granted) const;
   Status CheckHere(const Job& job) const;
   Status CheckPace(const Job& job);
   static Status Pay(const Job& job, int64_t bytes, Holding* memory);
@@ -117,7 +133,7 @@ class RequirementsBook final : public CommunicatorObserver {
   void OnParsed(const StatementInbox::Sender& sender, const Parsed& parsed);
 
   const Services services_;
-  PolicyConfig policy_;
+  std::shared_ptr<const PolicyConfig> policy_;
   RateTable changes_;  ///< By tenant and job, and by tenant; in minutes' worth of changes.
   std::map<Job*, Entry, std::less<>> entries_;
   EngineDuties duties_;              ///< By all entries.

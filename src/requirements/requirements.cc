@@ -252,4 +252,14 @@ Requirements Merged(const Requirements& earlier, const Requirements& later) {
   return merged;
 }
 
+bool Says(const Requirements& earlier, const Requirements& later) {
+  const auto is_said = [&earlier](const auto& key_and_value) {
+    const auto found = earlier.values.find(key_and_value.first);
+    return found != earlier.values.end() && found->second == key_and_value.second;
+  };
+  return std::all_of(later.values.begin(), later.values.end(), is_said) &&
+         (later.overrides.empty() || later.overrides == earlier.overrides) &&
+         (later.launches.empty() || later.launches == earlier.launches);
+}
+
 }  // namespace harmonaize

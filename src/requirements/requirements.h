@@ -55,6 +55,9 @@ Requirements ReadRequirementsAt(TomlReader& reader, const std::string& prefix);
 /// its overrides and launches, if it has any, replace all earlier ones.
 Requirements Merged(const Requirements& earlier, const Requirements& later);
 
+/// Returns whether all of `later` holds already, so that Merged would return `earlier`.
+bool Says(const Requirements& earlier, const Requirements& later);
+
 /// Returns a document that ParseRequirements reads as the same; numbers with a unit are rounded to
 /// six digits.
 std::string RequirementsText(const Requirements& requirements);

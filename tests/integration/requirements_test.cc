@@ -80,6 +80,33 @@ TEST(Requirements, AFileIsStatedWithTheFirstCommunicatorAndWhatIsLessThanAskedIs
   unsetenv("HARMONAIZE_REQUIREMENTS");
 }
 
+TEST(Requirements, AFileIsStatedAgainOnlyOnceTheProcessHasNoCommunicatorThatStatedIt) {
+  const DaemonProcess daemon;
+  const std::string file = daemon.folder() + "/job.toml";
+  Write(file, "job.name = 'llama'\nfaults.late_after = '7 s'\n");
+  setenv("HARMONAIZE_REQUIREMENTS", file.c_str(), 1);
+  const auto late_after = [](ncclComm_t communicator) {
+    return GrantedTo(communicator).at("values").at("faults.late_after").get<std::string>();
+  };
+  RunAlone([&](ncclComm_t first) {
+    EXPECT_EQ(late_after(first), "7 s");
+    EXPECT_NCCL(hzSetRequirements(first, "faults.late_after = '9 s'"));
+    ncclComm_t second;
+    ASSERT_EQ(JoinNamed("second", 1, 0, &second), ncclSuccess);
+    EXPECT_EQ(late_after(second), "9 s") << "what was said later holds";
+    const auto in_child = [&](int) {
+      ncclComm_t of_child;
+      if (JoinNamed("third", 1, 0, &of_child) != ncclSuccess) return 2;
+      EXPECT_EQ(late_after(of_child), "7 s") << "a forked process is another one";
+      EXPECT_NCCL(ncclCommDestroy(of_child));
+      return 0;
+    };
+    EXPECT_EQ(RunAsProcesses(1, in_child), std::vector<int>{0});
+    EXPECT_NCCL(ncclCommDestroy(second));
+  });
+  unsetenv("HARMONAIZE_REQUIREMENTS");
+}
+
 TEST(Requirements, AFileWithAMistakeMakesNoCommunicator) {
   const DaemonProcess daemon;
   const std::string file = daemon.folder() + "/job.toml";

@@ -32,6 +32,15 @@ void* operator new(size_t bytes) {
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return Allocate(bytes, static_cast<size_t>(alignment));
 }
+// Without these, std::stable_sort's buffer would come from a sanitizer's allocator, and go to free.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept try {
+  return Allocate(bytes, alignof(max_align_t));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }

@@ -95,9 +95,9 @@ class Communicator {
   /// Return the number of ranks, and this rank's number; known once the communicator is ready.
   int ranks() const { return ranks_.load(std::memory_order_relaxed); }
   int rank() const { return rank_.load(std::memory_order_acquire); }
-  /// Returns MemberSlot::across_hosts.
   /// Returns the id of the job that it belongs to; "" while it forms.
   std::string job() const { return slot().job.Get(); }
+  /// Returns MemberSlot::across_hosts.
   bool across_hosts() const { return slot().across_hosts.load(std::memory_order_relaxed) != 0; }
   /// Returns whether all ranks have joined with CommunicatorOptions::on_gpu. Known once it is
   /// ready.
@@ -107,6 +107,7 @@ class Communicator {
   const CommunicatorOptions& options() const { return options_; }
   uint32_t member() const { return member_; }
   Session& session() { return *session_; }
+  const Session& session() const { return *session_; }
   /// Returns nullptr where the daemon offers no inline path.
   InlinePath* inline_path() { return inline_path_.get(); }
 

@@ -130,6 +130,26 @@ TEST(Merged, LaterKeysReplaceEarlierOnesOneByOne) {
   EXPECT_EQ(Merged(merged, third).overrides, third.overrides);
 }
 
+TEST(Says, TellsWhetherAStatementChangesAnything) {
+  const Requirements known = Read(kDocument);
+  const std::string statements[] = {
+      "",
+      kDocument,
+      "faults.late_after = \"90 s\"\n",
+      "faults.late_after = \"91 s\"\n",
+      "job.kind = \"batch\"\n",
+      "[[collectives.override]]\nobjective = \"latency\"\n",
+      "[[market.launch]]\nprice = 3\n",
+  };
+  int changing = 0;
+  for (const std::string& text : statements) {
+    const Requirements statement = Read(text);
+    EXPECT_EQ(Says(known, statement), Merged(known, statement) == known) << text;
+    changing += Says(known, statement) ? 0 : 1;
+  }
+  EXPECT_EQ(changing, 4);
+}
+
 TEST(RequirementKeys, NameWhatThereIs) {
   std::string algorithms;
   for (const Algorithm& algorithm : Algorithms()) {

@@ -39,6 +39,17 @@ TEST(RateTable, LetsABurstThroughAndThenTheRate) {
   EXPECT_NE(rates.Take("a", now), std::nullopt) << "what was not used does not add up";
 }
 
+TEST(RateTable, CountsNothingUnderOneKeyWhereAnotherIsBeyondItsLimit) {
+  RateTable rates({10, 3});
+  RateTable::Time now{};
+  EXPECT_EQ(rates.TakeAll({{"job", 1}, {"tenant", 3}}, now), std::nullopt);
+  EXPECT_EQ(rates.TakeAll({{"job", 1}, {"tenant", 1}}, now), milliseconds(100));
+  EXPECT_EQ(rates.TakeAll({{"job", 3}, {"tenant", 2}}, now), milliseconds(200)) << "the longer one";
+  // The job has two left.
+  EXPECT_EQ(rates.Take("job", now, 2), std::nullopt);
+  EXPECT_EQ(rates.Take("job", now), milliseconds(100));
+}
+
 TEST(RateTable, RemembersABoundedNumberOfKeysAndForgetsTheQuietOnes) {
   RateTable rates({1, 2});
   const RateTable::Time now{};

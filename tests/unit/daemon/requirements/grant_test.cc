@@ -63,17 +63,20 @@ TEST(GrantOf, WhatThePolicyAllowsIsGrantedAsAsked) {
 
 TEST(GrantOf, AFloorThatTheHostCannotKeepIsRefusedWithItsReason) {
   const TenantPolicy generous{.most_bandwidth_floor = 2e9};
-  double tried = 0;
-  const HostMeans host{.workers = 1, .check_floor = [&tried](double rate) {
-                         tried = rate;
-                         return InvalidUsage("the link carries too little");
-                       }};
-  const Grant grant = GrantOf(Asked("collectives.bandwidth_floor = '5 GB/s'"), generous, host);
-  EXPECT_EQ(tried, 2e9) << "no more than the policy allows";
-  ASSERT_EQ(grant.shortfalls.size(), 1u);
-  EXPECT_EQ(grant.shortfalls[0].asked, "\"5 GB/s\"");
-  EXPECT_EQ(grant.shortfalls[0].granted, "");
-  EXPECT_EQ(grant.shortfalls[0].why, "the link carries too little");
+  const Requirements asked = Asked("collectives.bandwidth_floor = '5 GB/s'");
+  const Grant none = GrantOf(asked, generous, {.most_floor = InvalidUsage("there are no links")});
+  ASSERT_EQ(none.shortfalls.size(), 1u);
+  EXPECT_EQ(none.shortfalls[0].asked, "\"5 GB/s\"");
+  EXPECT_EQ(none.shortfalls[0].granted, "");
+  EXPECT_EQ(none.shortfalls[0].why, "there are no links");
+  const Grant too_much = GrantOf(asked, generous, {.most_floor = 1.9e9});
+  ASSERT_EQ(too_much.shortfalls.size(), 1u);
+  EXPECT_EQ(too_much.shortfalls[0].granted, "");
+  EXPECT_EQ(too_much.shortfalls[0].why,
+            "a floor of 2 GB/s is more than the 1.9 GB/s that can be promised");
+  const Grant fits = GrantOf(asked, generous, {.most_floor = 2e9});
+  ASSERT_EQ(fits.shortfalls.size(), 1u);
+  EXPECT_EQ(fits.shortfalls[0].granted, "\"2 GB/s\"") << "no more than the policy allows";
 }
 
 TEST(GrantOf, ACapHoldsForJobsThatSayNothing) {
