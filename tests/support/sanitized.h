@@ -10,16 +10,7 @@
 
 namespace harmonaize {
 
-// GCC defines macros, and Clang answers a question.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HARMONAIZE_IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HARMONAIZE_IS_SANITIZED 1
-#endif
-#endif
-
-#ifdef HARMONAIZE_IS_SANITIZED
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
