@@ -44,14 +44,6 @@ add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
 if(HARMONAIZE_SANITIZER)
   add_compile_options(-fsanitize=${HARMONAIZE_SANITIZER} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)
-  # Clang defines none of the macros of GCC for sanitizers before its version 21.
-  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
-    if(HARMONAIZE_SANITIZER MATCHES address)
-      add_compile_definitions(__SANITIZE_ADDRESS__=1)
-    elseif(HARMONAIZE_SANITIZER MATCHES thread)
-      add_compile_definitions(__SANITIZE_THREAD__=1)
-    endif()
-  endif()
   add_link_options(-fsanitize=${HARMONAIZE_SANITIZER})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     # These two checks compare the types that libraries with hidden symbols keep each for themselves, and the

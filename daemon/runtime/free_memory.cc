@@ -10,12 +10,12 @@ namespace {
 
 /// Free memory, in bytes, that malloc may keep when a tenant has gone: the requests of other
 /// tenants use up and free about that much all the time.
-[[maybe_unused]] constexpr size_t kMostFreeBytes = size_t{4} << 20;
+constexpr size_t kMostFreeBytes = size_t{4} << 20;
 
 /// Size of a block, in bytes, on whose release malloc looks at the end of its arena. It is more
 /// than FASTBIN_CONSOLIDATION_THRESHOLD of glibc (64 KiB), and less than the size that is mapped by
 /// itself (128 KiB).
-[[maybe_unused]] constexpr size_t kLargeBlockBytes = size_t{96} << 10;
+constexpr size_t kLargeBlockBytes = size_t{96} << 10;
 
 }  // namespace
 
