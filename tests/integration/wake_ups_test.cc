@@ -10,6 +10,8 @@
 
 #include "cli/daemon_document.h"
 #include "harmonaize.h"
+#include "src/base/clock.h"
+#include "src/base/looking.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/rank_runner.h"
 
@@ -85,23 +87,32 @@ TEST(WakeUps, NobodyRingsForADaemonThatIsAwake) {
   EXPECT_LE(counts.doorbells, 2u);
 }
 
-/// What operations cost a job with this objective, each of which takes some ten microseconds.
-Counts CountsOfObjective(const std::string& objective) {
+/// What operations cost a job with this objective, each of which takes some ten microseconds on a
+/// machine that has nothing else to do. Stores how many took as long as a rank looks at most.
+Counts CountsOfObjective(const std::string& objective, uint64_t* slow) {
   constexpr int kTimes = 500;
+  *slow = 0;
   return CountsWith(std::string(kAlwaysAwake) + "[policy]\nspinning = true\n", 1,
                     [&](ncclComm_t communicator) {
                       ASSERT_NCCL(hzSetRequirements(
                           communicator, ("collectives.objective = '" + objective + "'").c_str()));
-                      ReduceBlocking(communicator, kTimes, 100'000);
+                      for (int i = 0; i < kTimes; ++i) {
+                        const uint64_t begun_ns = MonotonicNanoseconds();
+                        ReduceBlocking(communicator, 1, 100'000);
+                        if (MonotonicNanoseconds() - begun_ns >= kLongLookNanoseconds) ++*slow;
+                      }
                     });
 }
 
 TEST(WakeUps, RanksWaitAsTheirObjectiveSays) {
-  const Counts energy = CountsOfObjective("energy");
-  const Counts latency = CountsOfObjective("latency");
+  uint64_t slow = 0;
+  const Counts energy = CountsOfObjective("energy", &slow);
+  const Counts latency = CountsOfObjective("latency", &slow);
   EXPECT_EQ(energy.parts, latency.parts);
   EXPECT_GT(energy.wakes, energy.parts / 2) << "the rank sleeps at once";
-  EXPECT_LT(latency.wakes, energy.wakes / 4) << "the rank looks for two milliseconds";
+  EXPECT_LE(latency.wakes, slow) << "the rank looks for two milliseconds";
+  // Where the machine is busy with others, most operations may be slow.
+  if (slow < energy.wakes / 4) EXPECT_LT(latency.wakes, energy.wakes / 4);
 }
 
 TEST(WakeUps, AGroupRingsOnceAndIsWokenOnce) {

@@ -11,6 +11,7 @@
 #include "src/numerics/wire_format.h"
 #include "src/schedule/algorithms/algorithms.h"
 #include "src/schedule/ir/roundings.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/executor/cluster.h"
 #include "tests/unit/schedule/fabrics.h"
 
@@ -249,7 +250,7 @@ TEST_P(CompressionOfKinds, AveragesInPlaceScaledAndWide) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Hosts, Compression, testing::Range(2, 9));
+INSTANTIATE_TEST_SUITE_P(Hosts, Compression, testing::Range(2, kSanitized ? 6 : 9));
 INSTANTIATE_TEST_SUITE_P(Hosts, CompressionOfKinds, testing::Range(2, 6));
 
 TEST(CompressedNetwork, LeavesOtherOperationsAlone) {
