@@ -106,9 +106,10 @@ Status SetJobOfProcess(const char* name, const char* kind) {
   return SetJob(name == nullptr ? "" : name, kind == nullptr ? "" : kind);
 }
 
-/// How often the daemon is asked to take the file, while it answers that it is asked too often; and
-/// the time between. The caller makes a communicator, and waits for this.
+/// Most times that the daemon is asked to take the file, while it answers that it is asked too
+/// often. The caller waits in the call that makes its communicator.
 constexpr int kMostTries = 4;
+/// Time between two of these.
 constexpr std::chrono::milliseconds kBetweenTries{500};
 
 Status StateFile(const std::string& job, const std::string& text) {
@@ -123,8 +124,8 @@ Status StateFile(const std::string& job, const std::string& text) {
 /// The jobs of this process of which its requirements were said.
 class StatedJobs {
  public:
-  /// Returns those of this process. A forked child begins anew, and leaves those of its parent
-  /// alone: a thread that the child lacks may hold the lock.
+  /// Returns the object of this process. A forked child makes one of its own and never locks its
+  /// parent's, whose lock a thread that the child lacks may hold.
   static StatedJobs& Get() {
     static std::atomic<StatedJobs*> current{nullptr};
     // Acquire: the object is seen whole by threads other than the one that made it.
@@ -156,7 +157,8 @@ class StatedJobs {
   }
 
  private:
-  /// A daemon that has started anew knows nothing: a session is with one daemon's process.
+  /// Session::number and the id of a job. The session is a part of it, since a daemon that was
+  /// started again has forgotten all statements.
   using Key = std::pair<uint64_t, std::string>;
 
   const pid_t process_ = getpid();

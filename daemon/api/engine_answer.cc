@@ -54,8 +54,6 @@ void Answer(const EntityTags& tags, HttpExchange& exchange, const Result<Documen
   exchange.Respond(std::move(response));
 }
 
-using AskForMaker = std::function<Result<DocumentMaker>(EngineRooms&)>;
-
 /// `before` returns what is done before the answer, apart from the engine's thread.
 void AskAndAnswer(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                   AskForMaker ask, std::function<void()> (*before)(EngineRooms&)) {
@@ -90,7 +88,7 @@ void AnswerFromEngine(const ApiServices& services, std::shared_ptr<HttpExchange>
 }
 
 void AnswerWithMaker(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
-                     std::function<Result<DocumentMaker>(EngineRooms&)> ask) {
+                     AskForMaker ask) {
   AskAndAnswer(services, std::move(exchange), std::move(ask),
                [](EngineRooms&) -> std::function<void()> { return [] {}; });
 }

@@ -19,9 +19,11 @@ void AnswerFromEngine(const ApiServices& services, std::shared_ptr<HttpExchange>
                       std::function<Result<nlohmann::json>(EngineRooms&)> ask);
 /// Makes a document, apart from the engine's thread.
 using DocumentMaker = std::function<nlohmann::json()>;
+/// Returns on the engine's thread what makes the answer.
+using AskForMaker = std::function<Result<DocumentMaker>(EngineRooms&)>;
 /// Does so where even the document would take the engine long.
 void AnswerWithMaker(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
-                     std::function<Result<DocumentMaker>(EngineRooms&)> ask);
+                     AskForMaker ask);
 /// Does so for a request that announces, promises or answers something: what was done is on the
 /// disk before the caller hears of it.
 void AnswerOnceKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,

@@ -28,14 +28,15 @@ struct Grant {
   bool keeps_looking = false;
 };
 
-/// What this host can do, as far as grants depend on it. A plain value.
+/// The means of this host that grants depend on. A plain value.
 struct HostMeans {
   int64_t workers = 1;
   /// Largest floor that links can keep, in bytes per second, or why they can keep none.
   Result<double> most_floor = std::numeric_limits<double>::infinity();
 };
 
-/// What grants to the jobs of a tenant go by. A plain value, for any thread.
+/// The policy and the means of the host that decide what a tenant's jobs are granted. A plain
+/// value, for any thread.
 struct GrantBasis {
   std::shared_ptr<const TenantPolicy> policy;
   HostMeans host;

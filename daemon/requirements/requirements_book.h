@@ -27,7 +27,7 @@
 
 namespace harmonaize::daemon {
 
-/// What is known of one job's requirements. A plain value, for any thread.
+/// The requirements of one job, and what was granted of them. A plain value, for any thread.
 struct RequirementsView {
   std::string job;       ///< JobIdentity::text().
   std::string name;      ///< Job::name.
@@ -73,7 +73,7 @@ class RequirementsBook final : public CommunicatorObserver {
   Status Forget(Job& job);
   /// Returns what is known of a job.
   RequirementsView View(const Job& job) const;
-  /// Returns what grants to a tenant's jobs go by.
+  /// Returns what decides the grants of a tenant's jobs.
   GrantBasis BasisFor(const TenantIdentity& tenant) const;
 
   /// Grants by another policy from now on, whose tenants were found (FindPolicyTenants). Jobs that
@@ -98,7 +98,7 @@ class RequirementsBook final : public CommunicatorObserver {
 
  private:
   struct Parsed;
-  /// What is known of one job's requirements.
+  /// The statements about one job, and what was granted of them.
   struct Entry {
     Statements statements;
     /// All that the statements say.

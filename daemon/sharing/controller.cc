@@ -113,7 +113,7 @@ void Controller::NoteJob(const JobFlow& flow, double now_seconds) {
   const FabricRail& rail = flow.rail;
   Job& job = jobs_[flow.job];
   job.weight = flow.weight;
-  // Of an owner's other jobs the floor is booked anew.
+  // The owner may have other jobs: BookFloors takes the floor for them again.
   const bool has_left = flow.terms.floor <= 0 || flow.terms.owner != job.terms.owner;
   if (job.terms.floor > 0 && has_left) floors_.Drop({flow.job.tenant, job.terms.owner});
   job.terms = flow.terms;

@@ -95,8 +95,7 @@ bool FloorBook::ReleaseSilent(uint32_t tenant, double now_seconds) {
   for (auto next = entries_.lower_bound({tenant, 0});
        next != entries_.end() && next->first.first == tenant; ++next) {
     Entry& entry = next->second;
-    const bool is_silent = now_seconds - entry.seen_seconds > kGivesWaySeconds;
-    if (!is_silent || !entry.answer.holds) continue;
+    if (!IsSilent(entry, now_seconds) || !entry.answer.holds) continue;
     Release(&entry);
     any = true;
   }
@@ -116,7 +115,7 @@ void FloorBook::Settle(double now_seconds) {
   for (auto& [owner, entry] : entries_) {
     if (now_seconds - entry.seen_seconds > kKeptSeconds) {
       old.push_back(owner);
-    } else if (!entry.answer.holds && now_seconds - entry.seen_seconds <= kGivesWaySeconds) {
+    } else if (!entry.answer.holds && !IsSilent(entry, now_seconds)) {
       refused.emplace_back(owner, &entry);
     }
   }

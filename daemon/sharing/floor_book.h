@@ -68,7 +68,7 @@ class FloorBook {
   static constexpr double kGivesWaySeconds = 10;
 
  private:
-  /// What is promised to one tenant.
+  /// The floors of one tenant that are kept, and their sums.
   struct OfTenant {
     int kept = 0;                      // owners in the book
     std::map<int, double> promised{};  // by edge
@@ -81,6 +81,9 @@ class FloorBook {
     uint64_t place = 0;  // in the order of coming
     Answer answer{};
   };
+  static bool IsSilent(const Entry& entry, double now_seconds) {
+    return now_seconds - entry.seen_seconds > kGivesWaySeconds;
+  }
   void Release(Entry* entry);
   void Promise(Entry* entry);
   bool ReleaseSilent(uint32_t tenant, double now_seconds);

@@ -191,7 +191,7 @@ TEST(RequirementsOfHosts, CompressionFollowsWhatTheJobAndTheProviderAllow) {
   }
 }
 
-/// What the ranks of jobs that have a cap together tell of their sending.
+/// The times that ranks of jobs with one cap tell of their sending.
 struct CappedSending {
   std::atomic<int> ready{0};
   std::atomic<int64_t> begun_ns{0};  // when all were ready
