@@ -112,7 +112,9 @@ TEST(WakeUps, RanksWaitAsTheirObjectiveSays) {
   EXPECT_GT(energy.wakes, energy.parts / 2) << "the rank sleeps at once";
   EXPECT_LE(latency.wakes, slow) << "the rank looks for two milliseconds";
   // Where the machine is busy with others, most operations may be slow.
-  if (slow < energy.wakes / 4) EXPECT_LT(latency.wakes, energy.wakes / 4);
+  if (slow < energy.wakes / 4) {
+    EXPECT_LT(latency.wakes, energy.wakes / 4);
+  }
 }
 
 TEST(WakeUps, AGroupRingsOnceAndIsWokenOnce) {
