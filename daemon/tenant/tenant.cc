@@ -6,13 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/topology/estimates/link_shares.h"
+
 namespace harmonaize::daemon {
-namespace {
-
-/// Factor by which one step of priority multiplies a weight.
-constexpr double kPriorityStep = 1000;
-
-}  // namespace
 
 double PriorityFactor(int priority) {
   return std::pow(kPriorityStep, static_cast<double>(priority));

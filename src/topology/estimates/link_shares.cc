@@ -26,10 +26,27 @@ constexpr double kLeastHeadroom = 0.05;
 constexpr double kHeadroomStep = 0.8;
 /// Seconds for which a deprived job is given room, to see whether it takes it.
 constexpr double kTrialSeconds = 1.5;
+/// The same for a preferred job, whose room costs the others more. The mean rate needs about this
+/// long to follow.
+constexpr double kPreferredTrialSeconds = 0.8;
 /// The trial goes on while the job is at least this many times as fast as before it.
 constexpr double kTakesRoom = 1.1;
 /// The rate to compare with grows by this factor after each such trial.
 constexpr double kBaseCreeps = 1.03;
+/// For a preferred job the rate to compare with comes nearer to what the job has, by this fraction
+/// of the difference, so that its trials end sooner.
+constexpr double kPreferredBaseCreeps = 0.5;
+/// A trial of a preferred job that ended this many seconds ago tells nothing any more. Above the
+/// time between two looks at a large cluster.
+constexpr double kStaleSeconds = 4;
+/// Room of a preferred job beyond what it has, as a fraction of the rest of its share. The more,
+/// the less a job of small operations waits in the others' queues, and the less is left to the
+/// others.
+constexpr double kRoomOfRest = 0.35;
+/// A preferred job that sends this many times its mean rate wants more than before.
+constexpr double kRises = 1.1;
+/// A job is preferred if its priority makes its share this many times as large.
+constexpr double kPreferred = 1.01;
 /// Seconds without room after the first trial that failed. They double after each further one.
 constexpr double kFirstRestSeconds = 0.5;
 /// Most seconds without room after a trial that failed.
@@ -55,6 +72,9 @@ constexpr double kAboveForFloor = 1.02;
 /// Longest rest, in seconds, of a job that is deprived of its floor: it was promised to have the
 /// floor soon after it wants it.
 constexpr double kLongestFloorRestSeconds = 2;
+/// Longest rest, in seconds, of a preferred job: the job is to have what it wants soon after it
+/// wants it.
+constexpr double kLongestPreferredRestSeconds = 8;
 /// Fraction of its floor below which the floor is missed.
 constexpr double kMissedFloor = 0.95;
 /// An edge over which at least this fraction of its usable capacity goes is full.
@@ -67,6 +87,15 @@ constexpr double kAboveCap = 1.02;
 constexpr double kNoise = 0.08;
 /// Available capacity of at least this fraction of the edge's counts as all of it.
 constexpr double kWhole = 0.9;
+
+/// Returns a weight without the factor of a priority. The terms do not tell the priority that the
+/// provider has given to a tenant. So a weight of kPriorityStep or more counts as one with a
+/// priority.
+double WithoutPriority(double weight, int priority) {
+  for (; priority > 0; --priority) weight /= kPriorityStep;
+  while (weight >= kPriorityStep) weight /= kPriorityStep;
+  return std::max(weight, std::numeric_limits<double>::min());
+}
 
 }  // namespace
 
@@ -177,6 +206,7 @@ void LinkShares::SumUp(const std::function<double(int edge)>& capacity) {
       part.sending = flow.sending;
       part.busy = std::max(part.busy, flow.busy);
       part.weight = flow.weight;
+      part.plain_weight = WithoutPriority(flow.weight, flow.terms.priority);
       part.terms = flow.terms;
       ++part.flows;
     }
@@ -197,7 +227,11 @@ void LinkShares::Weigh(EdgeParts* edge) {
   if (edge->jobs.size() < 2) return;
   std::map<std::pair<uint32_t, int>, int> jobs;
   for (const Part& part : edge->jobs) ++jobs[{part.job.tenant, part.terms.priority}];
-  for (Part& part : edge->jobs) part.weight /= jobs[{part.job.tenant, part.terms.priority}];
+  for (Part& part : edge->jobs) {
+    const int sharers = jobs[{part.job.tenant, part.terms.priority}];
+    part.weight /= sharers;
+    part.plain_weight /= sharers;
+  }
 }
 
 // Divides the floor and the cap of each owner over its jobs, by what they have had lately, and the
@@ -226,20 +260,28 @@ void LinkShares::DivideTerms(EdgeParts* edge) {
 }
 
 void LinkShares::FindFair(EdgeParts* edge) {
-  edge->weights = 0;
+  double weights = 0;
   bool any_terms = false;
+  bool any_priority = false;
   for (const Part& part : edge->jobs) {
-    edge->weights += part.weight;
+    weights += part.weight;
     any_terms |= part.terms.any();
+    any_priority |= part.plain_weight < part.weight;
   }
-  for (Part& part : edge->jobs) part.fair = edge->capacity * part.weight / edge->weights;
-  if (!any_terms) return;
+  for (Part& part : edge->jobs) part.fair = edge->capacity * part.weight / weights;
+  if (any_terms) ShareByTerms(edge, &Part::weight, &Part::fair);
+  for (Part& part : edge->jobs) part.plain_fair = part.fair;
+  if (any_priority) ShareByTerms(edge, &Part::plain_weight, &Part::plain_fair);
+}
+
+// Shares out the edge as if all jobs wanted all that they can have.
+void LinkShares::ShareByTerms(EdgeParts* edge, double Part::*weight, double Part::*share) {
   std::vector<Claim> claims;
   for (const Part& part : edge->jobs) {
-    claims.push_back({std::min(part.cap, edge->capacity), part.weight, part.floor});
+    claims.push_back({std::min(part.cap, edge->capacity), part.*weight, part.floor});
   }
   const std::vector<double> shares = ShareOut(claims, edge->capacity);
-  for (size_t i = 0; i < shares.size(); ++i) edge->jobs[i].fair = shares[i];
+  for (size_t i = 0; i < shares.size(); ++i) edge->jobs[i].*share = shares[i];
 }
 
 // Gives deprived jobs room for a while. A job that has less than its share may not want more, or
@@ -251,7 +293,9 @@ void LinkShares::GiveRoom(double now_seconds) {
     const EdgeParts& edge = edges_[static_cast<size_t>(number)];
     if (edge.jobs.size() < 2) continue;
     for (const Part& part : edge.jobs) {
-      if (IsDeprived(part)) deprived[part.job].of_floor |= IsDeprivedOfFloor(part);
+      if (!IsDeprived(part)) continue;
+      deprived[part.job].of_floor |= IsDeprivedOfFloor(part);
+      deprived[part.job].is_preferred |= IsPreferred(part);
     }
   }
   std::erase_if(trials_, [&](const auto& one) {
@@ -263,26 +307,41 @@ void LinkShares::GiveRoom(double now_seconds) {
     const auto found = deprived.find(name.second);
     if (found != deprived.end()) found->second.mean += flow.mean;
   }
-  for (const auto& [job, one] : deprived) {
-    const double longest = one.of_floor ? kLongestFloorRestSeconds : kLongestRestSeconds;
-    trials_[job].Take(one.mean, longest, now_seconds);
-  }
+  for (const auto& [job, one] : deprived) trials_[job].Take(one, now_seconds);
 }
 
-void LinkShares::Trial::Take(double mean, double longest_rest, double now_seconds) {
-  if (!gives_room) until_seconds = std::min(until_seconds, now_seconds + longest_rest);
-  if (now_seconds < until_seconds) return;
-  if (!gives_room) {
-    gives_room = true;
-    base = mean;
-  } else if (mean >= kTakesRoom * base) {
-    rest_seconds = 0;
-    base *= kBaseCreeps;
-  } else {
-    gives_room = false;
-    rest_seconds = std::clamp(2 * rest_seconds, kFirstRestSeconds, longest_rest);
+double LinkShares::Deprived::longest_rest_seconds() const {
+  if (of_floor) return kLongestFloorRestSeconds;
+  return is_preferred ? kLongestPreferredRestSeconds : kLongestRestSeconds;
+}
+
+void LinkShares::Trial::Take(const Deprived& job, double now_seconds) {
+  if (job.is_preferred && now_seconds > until_seconds + kStaleSeconds) {
+    *this = {.until_seconds = now_seconds + kFirstRestSeconds};
   }
-  until_seconds = now_seconds + (gives_room ? kTrialSeconds : rest_seconds);
+  if (!gives_room) {
+    until_seconds = std::min(until_seconds, now_seconds + job.longest_rest_seconds());
+  }
+  if (now_seconds < until_seconds) return;
+  if (gives_room) {
+    Judge(job);
+  } else {
+    gives_room = true;
+    base = job.mean;
+  }
+  const double trial_seconds = job.is_preferred ? kPreferredTrialSeconds : kTrialSeconds;
+  until_seconds = now_seconds + (gives_room ? trial_seconds : rest_seconds);
+}
+
+// Decides whether a job keeps its room.
+void LinkShares::Trial::Judge(const Deprived& job) {
+  gives_room = job.mean >= kTakesRoom * base;
+  if (gives_room) {
+    rest_seconds = 0;
+    base = job.is_preferred ? base + kPreferredBaseCreeps * (job.mean - base) : kBaseCreeps * base;
+  } else {
+    rest_seconds = std::clamp(2 * rest_seconds, kFirstRestSeconds, job.longest_rest_seconds());
+  }
 }
 
 bool LinkShares::HasRoom(const Part& part) const {
@@ -290,16 +349,42 @@ bool LinkShares::HasRoom(const Part& part) const {
   return trial != trials_.end() && trial->second.gives_room && IsDeprived(part);
 }
 
-// Returns the rate that a job is taken to want of an edge.
+// Returns the rate for which a job is given room; 0: for none. In a trial that is its share. But
+// the share of a preferred job may be nearly the whole edge. So a preferred job gets its plain
+// share in a trial, or a part of what it does not use, if that is more. A preferred job whose rate
+// rises does not wait for a trial.
+double LinkShares::RoomFor(const Part& part) const {
+  const bool in_trial = HasRoom(part);
+  const double share = part.fair * part.sending;
+  if (!IsPreferred(part)) return in_trial ? share : 0;
+  if (!in_trial && part.last <= kRises * part.mean) return 0;
+  const double rate = std::max(part.mean, part.last);
+  const double least = in_trial ? part.plain_fair * part.sending : 0;
+  return std::min(share, std::max(least, rate + kRoomOfRest * (share - rate)));
+}
+
+// Returns the rate that a job is taken to want of an edge. If a preferred job sends more than in
+// the mean, the claim follows at once.
 double LinkShares::ClaimOf(const EdgeParts& edge, const Part& part) const {
-  const double wanted = std::max({part.Wanted(), kLeastWanted * edge.capacity,
-                                  HasRoom(part) ? part.fair * part.sending : 0.0});
+  const double risen = IsPreferred(part) ? part.last * (1 + part.headroom) : 0;
+  const double wanted =
+      std::max({part.Wanted(), risen, kLeastWanted * edge.capacity, RoomFor(part)});
   return std::min(wanted, part.cap);
+}
+
+// Returns how much of what the claims leave a job that is held back gets for its plain weight. Jobs
+// that are not held back have no use for it. Priorities do not count here, because the claims of
+// preferred jobs come first.
+double LinkShares::LeftByWeight(const EdgeParts& edge, double left) {
+  double weights = 0;
+  for (const Part& part : edge.jobs) weights += part.held_back ? part.plain_weight : 0;
+  return weights > 0 ? std::max(left, 0.0) / weights : 0;
 }
 
 void LinkShares::Grant(EdgeParts* edge) {
   claims_.clear();
-  for (const Part& part : edge->jobs) {
+  for (Part& part : edge->jobs) {
+    if (IsPreferred(part) && part.mean >= kTaken * part.granted) part.headroom = kMostHeadroom;
     claims_.push_back({ClaimOf(*edge, part), part.weight, part.floor});
   }
   const std::vector<double> shares = ShareOut(claims_, edge->capacity);
@@ -312,11 +397,12 @@ void LinkShares::Grant(EdgeParts* edge) {
     of_floor |= IsDeprivedOfFloor(part);
     needed += NeededBy(part);
   }
+  const double left_by_weight = LeftByWeight(*edge, left);
   const double above = of_floor ? kAboveForFloor : kAbove;
   for (size_t i = 0; i < shares.size(); ++i) {
     Part& part = edge->jobs[i];
     const double had = part.granted;
-    part.granted = shares[i] + std::max(left, 0.0) * part.weight / edge->weights;
+    part.granted = shares[i] + (part.held_back ? left_by_weight * part.plain_weight : 0);
     part.granted = std::min(part.granted, part.cap);
     const bool has_much =
         any_deprived && part.mean > above * part.fair && part.granted < claims_[i].wanted;
@@ -327,6 +413,11 @@ void LinkShares::Grant(EdgeParts* edge) {
     if (part.held_back) held_back_.insert(part.job);
     Adapt(&part, had);
   }
+}
+
+// Returns whether a priority gives the job more of the edge than its plain share.
+bool LinkShares::IsPreferred(const Part& part) {
+  return part.fair > kPreferred * part.plain_fair;
 }
 
 bool LinkShares::IsDeprivedOfFloor(const Part& part) {

@@ -16,6 +16,9 @@
 
 namespace harmonaize {
 
+/// Factor by which one step of priority multiplies a weight.
+inline constexpr double kPriorityStep = 1000;
+
 /// A job of a tenant, numbered alike on all hosts.
 struct JobId {
   uint32_t tenant = 0;
@@ -99,6 +102,10 @@ std::vector<double> ShareOut(std::span<const Claim> claims, double capacity);
 /// All others are left alone, and take what has become free. So a job that is alone, or whose
 /// neighbours want little, or have enough whenever they send, is never held back.
 ///
+/// The share of a job with a priority may be nearly the whole link, of which the job may use
+/// little. So its room is bounded by what it has, and jobs that are held back divide what the
+/// claims leave by their weights without priorities.
+///
 /// Thread: one. Time is passed in.
 class LinkShares {
  public:
@@ -145,10 +152,12 @@ class LinkShares {
   struct Part {
     JobId job;
     LinkTerms terms{};
-    double weight = 1;  // the job's own: its part of the tenant's
-    double floor = 0;   // the job's part of the owner's
+    double weight = 1;        // the job's own: its part of the tenant's
+    double plain_weight = 1;  // likewise, without the factor of its priority
+    double floor = 0;         // the job's part of the owner's
     double cap = std::numeric_limits<double>::infinity();  // likewise, or of the tenant's
-    double fair = 0;  // what it would get if all wanted all they can have
+    double fair = 0;        // what it would get if all wanted all they can have
+    double plain_fair = 0;  // likewise, if there were no priorities: its plain share
     double mean = 0;
     double last = 0;
     double sending = 1;
@@ -163,24 +172,27 @@ class LinkShares {
   };
   struct EdgeParts {
     double capacity = 0;  // usable
-    double weights = 0;   // of all jobs
     std::vector<Part> jobs;
 
     Part* Of(const JobId& job);
+  };
+  /// A job that is deprived somewhere.
+  struct Deprived {
+    double mean = 0;  // what it sends in all
+    bool of_floor = false;
+    bool is_preferred = false;
+
+    double longest_rest_seconds() const;
   };
   /// Finds out whether a job that is deprived of its share somewhere would take it.
   struct Trial {
     bool gives_room = false;
     double base = 0;  // what it had without room
     double rest_seconds = 0;
-    double until_seconds = 0;
+    double until_seconds = -std::numeric_limits<double>::infinity();  // no trial so far
 
-    void Take(double mean, double longest_rest, double now_seconds);
-  };
-  /// A job that is deprived somewhere.
-  struct Deprived {
-    double mean = 0;  // what it sends in all
-    bool of_floor = false;
+    void Take(const Deprived& job, double now_seconds);
+    void Judge(const Deprived& job);
   };
   /// Most headroom of a job, as a fraction of its mean rate.
   static constexpr double kMostHeadroom = 0.3;
@@ -190,13 +202,17 @@ class LinkShares {
   static void Weigh(EdgeParts* edge);
   static void DivideTerms(EdgeParts* edge);
   static void FindFair(EdgeParts* edge);
+  static void ShareByTerms(EdgeParts* edge, double Part::*weight, double Part::*share);
+  static bool IsPreferred(const Part& part);
   static bool IsDeprivedOfFloor(const Part& part);
   static bool IsDeprived(const Part& part);
   static bool ExceedsCap(const Part& part);
   static double NeededBy(const Part& part);
   void GiveRoom(double now_seconds);
   bool HasRoom(const Part& part) const;
+  double RoomFor(const Part& part) const;
   double ClaimOf(const EdgeParts& edge, const Part& part) const;
+  static double LeftByWeight(const EdgeParts& edge, double left);
   void Grant(EdgeParts* edge);
   void NoteFloors(const EdgeParts& edge);
   static void Adapt(Part* part, double had);

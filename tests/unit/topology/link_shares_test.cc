@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -365,6 +366,172 @@ TEST_F(LinkSharesTest, APriorityCountsAThousandTimesAlsoInATenant) {
   Grant(1, {.owner = 7});
   Run(100);
   EXPECT_NEAR(RateOf(1, 1), 0.5, 0.05);
+}
+
+/// A job with a priority, tenant 1, beside greedy ones.
+class PriorityTest : public LinkSharesTest {
+ protected:
+  void AddPriority(int flows, int priority, double wanted = 1e12) {
+    Add(1, 1, 1, flows, wanted);
+    Grant(1, {.owner = 7, .priority = priority}, std::pow(kPriorityStep, priority));
+  }
+  /// Sets what the job with a priority would send, as a fraction of the link.
+  void Want(double wanted) { wanted_[flows_[0].rail] = wanted * kCapacity; }
+  double RateOfOthers() const {
+    double rate = 0;
+    for (const JobFlow& flow : flows_) rate += flow.job.tenant != 1 ? flow.bytes_per_second : 0;
+    return rate / kCapacity;
+  }
+  /// Counts the intervals in a row in which the others have next to nothing.
+  void CountStarved() {
+    starved_ = RateOfOthers() < 0.1 ? starved_ + 1 : 0;
+    longest_starved_ = std::max(longest_starved_, starved_);
+  }
+
+  int starved_ = 0;
+  int longest_starved_ = 0;
+};
+
+TEST_F(PriorityTest, WhatAPriorityJobDoesNotUseIsTheOthers) {
+  struct Case {
+    int priority;
+    double weight;
+  };
+  // The provider's priority for a tenant shows in the weight alone.
+  for (const auto& [priority, weight] : {Case{1, 1e3}, Case{3, 1e9}, Case{0, 1e3}}) {
+    SCOPED_TRACE(weight);
+    shares_ = LinkShares();
+    flows_.clear();
+    Add(1, 1, 1, 1);
+    Grant(1, {.owner = 7, .priority = priority}, weight);
+    Add(2, 1, 1, 5);
+    Want(1);
+    Run(50);
+    EXPECT_LT(RateOf(2, 1), 0.1);
+    Want(0.3);
+    Run(3);
+    EXPECT_GT(MeanOf(2, 5), 0.28);
+    EXPECT_GT(MeanOf(2, 20), 0.4);
+    EXPECT_GT(MeanOf(2, 300), 0.57);
+    EXPECT_GT(MeanOf(2, 300), 0.61);
+    EXPECT_GT(MeanOf(1, 300), 0.295);
+  }
+}
+
+TEST_F(PriorityTest, SeveralOthersShareWhatAPriorityJobDoesNotUse) {
+  AddPriority(2, 1, 0.3 * kCapacity);
+  Add(2, 1, 1, 5);
+  Add(3, 1, 1, 1);
+  Add(4, 1, 2, 2);
+  Run(100);
+  EXPECT_NEAR(MeanOf(2, 100), 0.15, 0.03);
+  EXPECT_NEAR(MeanOf(3, 100), 0.15, 0.03);
+  EXPECT_NEAR(MeanOf(4, 100), 0.3, 0.06);
+  EXPECT_GT(MeanOf(1, 100), 0.295);
+}
+
+TEST_F(PriorityTest, PrioritiesComeOneAfterTheOther) {
+  AddPriority(1, 3, 0.3 * kCapacity);
+  Add(2, 1, 1, 1);
+  Grant(2, {.owner = 8, .priority = 1}, kPriorityStep);
+  Add(3, 1, 1, 5);
+  Run(100);
+  EXPECT_GT(MeanOf(1, 100), 0.295);
+  EXPECT_GT(MeanOf(2, 100), 0.5);
+  EXPECT_LT(MeanOf(3, 100), 0.1);
+}
+
+TEST_F(PriorityTest, APriorityJobHasTheLinkAgainSoon) {
+  AddPriority(1, 1, 0.3 * kCapacity);
+  Add(2, 1, 1, 5);
+  double others = 0;
+  constexpr int kTurns = 20;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    Want(0.3);
+    Run(5);
+    others += MeanOf(2, 45 + turn) / kTurns;
+    Want(1);
+    Run(5);
+    EXPECT_GT(RateOf(1, 1), 0.85) << turn;
+    Run(5);
+    EXPECT_GT(RateOf(1, 1), 0.93) << turn;
+  }
+  EXPECT_GT(others, 0.5);
+}
+
+// Nobody knows when the bursts begin or end.
+TEST_F(PriorityTest, OthersHaveTheLinkInThePausesOfAPriorityJob) {
+  AddPriority(1, 1);
+  Add(2, 1, 1, 1);
+  double in_pauses = 0;
+  double in_bursts = 0;
+  constexpr int kTurns = 40;
+  for (int i = 0; i < kTurns; ++i) {
+    Want(0);
+    Run(2);
+    in_pauses += MeanOf(2, 4) / kTurns;
+    Want(1);
+    Run(2);
+    in_bursts += MeanOf(1, 4) / kTurns;
+  }
+  EXPECT_GT(in_pauses, 0.95);
+  EXPECT_GT(in_bursts, 0.85);
+}
+
+// The job makes small operations one after the other, and computes in between. An operation takes
+// longer the more the others send, so the job seems to want less than it does.
+TEST_F(PriorityTest, APriorityJobThatComputesInBetweenLeavesRoomForOthers) {
+  AddPriority(1, 1);
+  Add(2, 1, 1, 3);
+  double mean = 0;
+  double others = 0;
+  for (int i = 0; i < 600; ++i) {
+    Want(1 / (1.35 + 1 / std::max(1 - RateOfOthers(), 0.01)));
+    Run(1);
+    if (i < 100) continue;
+    mean += RateOf(1, 1) / 500;
+    others += RateOfOthers() / 500;
+    CountStarved();
+  }
+  EXPECT_GT(mean, 0.3);  // of 0.43 without others
+  EXPECT_GT(others, 0.3);
+  EXPECT_LT(longest_starved_, 5);
+}
+
+TEST_F(PriorityTest, APriorityJobThatWaitsForItselfHasMoreThanHalf) {
+  AddPriority(1, 1);
+  Add(2, 1, 1, 3);
+  double mean = 0;
+  for (int i = 0; i < 500; ++i) {
+    Want(0.8 * (1 - RateOfOthers()));
+    Run(1);
+    if (i >= 50) mean += RateOf(1, 1) / 450;
+  }
+  EXPECT_GT(mean, 0.58);  // of 0.8 without others
+}
+
+// Requests come at random, and most take less than an interval.
+TEST_F(PriorityTest, APriorityJobOfShortBurstsStarvesNobody) {
+  AddPriority(1, 3);
+  Add(2, 1, 1, 2);
+  Add(3, 1, 1, 2);
+  uint32_t random = 12345;
+  double waiting = 0;
+  double others = 0;
+  double mean = 0;
+  for (int i = 0; i < 1000; ++i) {
+    random = random * 1664525 + 1013904223;
+    waiting += 0.05 * ((random >> 16) % 17);  // 0.4 on average
+    Want(std::min(waiting, 0.85));
+    Run(1);
+    waiting = std::max(waiting - RateOf(1, 1), 0.0);
+    mean += RateOf(1, 1) / 1000;
+    others += RateOfOthers() / 1000;
+    CountStarved();
+  }
+  EXPECT_GT(mean, 0.39);
+  EXPECT_GT(others, 0.3);
+  EXPECT_LT(longest_starved_, 10);
 }
 
 // The link loses so much that the floors do not fit any more.
