@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,7 +50,7 @@ bool SaysAnyFloor(const Requirements& granted) {
 
 /// What a message of another daemon says.
 struct RequirementsBook::Parsed {
-  std::set<uint64_t> abouts;
+  std::deque<uint64_t> abouts;
   Statements statements;
 };
 

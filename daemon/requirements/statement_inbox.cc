@@ -19,7 +19,10 @@ class StatementInbox::Waiting {
     const std::lock_guard lock(mutex_);
     if (!received_) return false;
     received_->message = newer;
-    received_->abouts.insert(newer.about);
+    // One that is there becomes the newest.
+    std::erase(received_->abouts, newer.about);
+    received_->abouts.push_back(newer.about);
+    if (received_->abouts.size() > kMostAbouts) received_->abouts.pop_front();
     return true;
   }
   /// Begins the reading, and returns what is to be read. Requires: it has not begun.

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 
 #include "daemon/cluster/messages/event.h"
 #include "daemon/identity/job_identity.h"
@@ -28,10 +29,14 @@ class StatementInbox {
   };
   struct Received {
     RequirementsMessage message;
-    /// RequirementsMessage::about of this message and of those that it has replaced: some of these
-    /// communicators may end before it is read.
-    std::set<uint64_t> abouts;
+    /// RequirementsMessage::about of this message and of those that it has replaced, the newest
+    /// last and kMostAbouts at most: some of these communicators may end before it is read.
+    std::deque<uint64_t> abouts;
   };
+  /// Most communicators that are remembered for a message that waits. A tenant can form any number
+  /// of them meanwhile. If all that are remembered end before the message is read, it is lost, and
+  /// asked for by way of the next communicator.
+  static constexpr size_t kMostAbouts = 64;
   /// Reads a message. Thread: the background's.
   using Read = std::function<void(const Received&)>;
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <future>
 #include <set>
 #include <thread>
@@ -93,13 +94,29 @@ TEST(StatementInbox, AMessageIsReadBehindOneThatIsBeingRead) {
 TEST(StatementInbox, TheCommunicatorsOfReplacedMessagesAreKnown) {
   HeldBackground background;
   StatementInbox inbox(background.get());
-  std::set<uint64_t> abouts;
+  std::deque<uint64_t> abouts;
   const auto note = [&](const StatementInbox::Received& one) { abouts = one.abouts; };
   for (const uint64_t about : {11, 12, 11, 13}) {
     inbox.Put(SenderOf(1, 1), MessageOf(about, 1), note);
   }
   background.RunAll(kTenant);
-  EXPECT_EQ(abouts, (std::set<uint64_t>{11, 12, 13}));
+  EXPECT_EQ(abouts, (std::deque<uint64_t>{12, 11, 13}));
+}
+
+// A tenant that forms communicators all the time takes no memory for what waits.
+TEST(StatementInbox, OnlyTheNewestCommunicatorsAreRemembered) {
+  HeldBackground background;
+  StatementInbox inbox(background.get());
+  std::deque<uint64_t> abouts;
+  const auto note = [&](const StatementInbox::Received& one) { abouts = one.abouts; };
+  constexpr uint64_t kFormed = 10'000;
+  for (uint64_t about = 1; about <= kFormed; ++about) {
+    inbox.Put(SenderOf(1, 1), MessageOf(about, 1), note);
+  }
+  background.RunAll(kTenant);
+  ASSERT_EQ(abouts.size(), StatementInbox::kMostAbouts);
+  EXPECT_EQ(abouts.back(), kFormed);
+  EXPECT_EQ(abouts.front(), kFormed - StatementInbox::kMostAbouts + 1);
 }
 
 }  // namespace
