@@ -52,6 +52,8 @@ if(HARMONAIZE_SANITIZER)
     # Sources ask for GCC's macro, which clang 14 does not define.
     if(HARMONAIZE_SANITIZER MATCHES "address")
       add_compile_definitions(__SANITIZE_ADDRESS__=1)
+    elseif(HARMONAIZE_SANITIZER MATCHES "thread")
+      add_compile_definitions(__SANITIZE_THREAD__=1)
     endif()
   endif()
 endif()

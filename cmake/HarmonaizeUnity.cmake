@@ -29,7 +29,7 @@ foreach(test executor_allocation_test shim_no_memory_test transport_allocation_t
 endforeach()
 
 # Without optimization clang spends most of its time on the templates that the sources of a unit share.
-if(HARMONAIZE_BUILD_FUZZERS)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set_target_properties(harmonaize_daemon harmonaize_executor harmonaize_planner harmonaize_schedule
                         PROPERTIES UNITY_BUILD_BATCH_SIZE 36)
 endif()

@@ -3,7 +3,8 @@
 #
 #     scripts/test.sh                 release, asan, tsan and no-cuda, as CI runs them
 #     scripts/test.sh --quick         release only
-#     scripts/test.sh --all           every test in every preset, and each source compiled by itself
+#     scripts/test.sh --all           every test in every preset, fuzz tests for ten seconds each, and each
+#                                     source compiled by itself
 #     scripts/test.sh --preset NAME   only this preset; may be repeated
 #     scripts/test.sh --jobs N        compilers at a time (default: as many as cores), and half as
 #                                     many tests again, since many of them wait
@@ -11,12 +12,12 @@
 #
 # release runs all tests in full. The other presets run those that find something there which release
 # cannot find (tests/rounds.cmake), and go through parts of what is large (tests/support/sanitized.h).
-# asan has the fuzz tests too, and gives each inputs for ten seconds (scripts/fuzz.sh for longer). Where
-# clang is not installed, GCC builds it, without them.
+# asan has the fuzz tests too, and gives them their seeds (scripts/fuzz.sh makes inputs). Where clang is not
+# installed, GCC builds asan and tsan, without fuzz tests.
 # While the tests of one preset run, the next is built, at a lower priority.
 #
-# Ends with what each phase took, the ten slowest tests, and the closing lines of ctest for each
-# preset. Status 0 when everything passed.
+# Ends with what each phase took of time and of processors, the ten slowest tests, and the closing lines of
+# ctest for each preset. Status 0 when everything passed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -50,7 +51,7 @@ while (($# > 0)); do
 done
 if ((${#presets[@]} == 0)); then
   presets=(release asan tsan no-cuda)
-  ((all == 0)) || presets+=(alone)
+  ((all == 0)) || presets+=(fuzz alone)
 fi
 
 # The presets' folders lie equally deep, so that what two of them compile alike is compiled once.
@@ -64,13 +65,28 @@ phases=()
 clock() { printf '%2d:%02d' $(($1 / 60)) $(($1 % 60)); }
 say() { printf '[%s] %s\n' "$(clock $SECONDS)" "$*"; }
 
+# timed FILE COMMAND...: runs it, and writes to FILE what it took: seconds, and seconds of processors.
+timed() {
+  local file=$1 status=0 TIMEFORMAT='%0R %0U %0S'
+  shift
+  { time "$@" 2>&3; } 3>&2 2>"$file" || status=$?
+  return "$status"
+}
+
+# phase FILE NAME: what timed has written, as a line of the table.
+phase() {
+  local real user system
+  read -r real user system <"$1"
+  phases+=("$(clock "$real")  $(clock $((user + system)))  $2")
+}
+
 # check NAME COMMAND...: runs it quietly and shows what it wrote when it fails.
 check() {
-  local name=$1 log="$logs/${1//[: ]/-}.log" begun=$SECONDS status=0
+  local name=$1 log="$logs/${1//[: ]/-}.log" status=0
   shift
   say "$name"
-  "$@" >"$log" 2>&1 || status=$?
-  phases+=("$(clock $((SECONDS - begun)))  $name")
+  timed "$log.time" "$@" >"$log" 2>&1 || status=$?
+  phase "$log.time" "$name"
   ((status != 0)) || return 0
   cat "$log"
   say "$name: FAILED"
@@ -106,12 +122,12 @@ without_address_randomization() {
 
 run_tests() {
   local preset=$1 runner=() selection=() status=0
-  [[ $preset == tsan ]] && runner=(without_address_randomization)
+  [[ $preset == tsan* ]] && runner=(without_address_randomization)
   has_round "$preset" && selection=(-R "$(<"build/$preset/round.txt")")
   if [[ $preset != fuzz ]]; then
     "${runner[@]}" ctest --preset "$preset" -j $((jobs + (jobs + 1) / 2)) -LE '^fuzz$' "${selection[@]}" || status=$?
   fi
-  # Fuzz tests compute for a fixed time. After the others they hold up none of them, and as they never wait,
+  # Fuzz tests compute all the time. After the others they hold up none of them, and as they never wait,
   # more of them at once would only slow each other down.
   if [[ $preset == asan || $preset == fuzz ]]; then
     nice -n 19 ctest --preset "$preset" -j "$jobs" -L '^fuzz$' || status=$?
@@ -122,18 +138,11 @@ run_tests() {
 # The tests that run beside the next build: their preset, process and beginning.
 testing=
 testing_process=
-testing_begun=
 
 begin_tests() {
   testing=$1
-  testing_begun=$SECONDS
   say "$testing: tests"
-  (
-    status=0
-    run_tests "$testing" >"$logs/$testing-tests.log" 2>&1 || status=$?
-    echo $((SECONDS - testing_begun)) >"$logs/$testing-tests.seconds"
-    exit "$status"
-  ) &
+  timed "$logs/$testing-tests.log.time" run_tests "$testing" >"$logs/$testing-tests.log" 2>&1 &
   testing_process=$!
 }
 
@@ -141,7 +150,7 @@ end_tests() {
   [[ -n $testing ]] || return 0
   local log="$logs/$testing-tests.log" status=0
   wait "$testing_process" || status=$?
-  phases+=("$(clock "$(<"$logs/$testing-tests.seconds")")  $testing: tests")
+  phase "$log.time" "$testing: tests"
   if ((status != 0)); then
     grep -av -E '^ *Start +[0-9]+:|Passed +[0-9.]+ sec' "$log" || true
     failures+=("$testing: tests")
@@ -186,9 +195,9 @@ for preset in "${presets[@]}"; do
   niceness=0
   [[ -z $testing ]] || niceness=19
   if ! command -v clang++ >/dev/null; then
-    if [[ $preset == asan ]]; then
-      say "asan: by GCC and without fuzz tests, clang is not installed"
-      preset=asan-gcc
+    if [[ $preset == asan || $preset == tsan ]]; then
+      say "$preset: by GCC and without fuzz tests, clang is not installed"
+      preset+=-gcc
     elif [[ $preset == fuzz ]]; then
       say "fuzz: skipped, clang is not installed"
       continue
@@ -210,7 +219,7 @@ done
 end_tests
 
 say "done"
-printf '\nPhases (tests run beside the next build):\n'
+printf '\nPhases: time, processors (tests run beside the next build):\n'
 printf '  %s\n' "${phases[@]}"
 if ((${#tested[@]} > 0)); then
   printf '\nSlowest tests:\n'

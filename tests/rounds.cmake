@@ -23,8 +23,8 @@ set(HARMONAIZE_ROUND_ASAN
 # Threads: whatever has more than one, and shares memory between them.
 set(HARMONAIZE_ROUND_TSAN
     client_device_memory_test client_region_pages_test client_rendezvous_test
-    executor_test executor_allocation_test
-    transport_test transport_allocation_test transport_links_test transport_messages_test
+    executor_test
+    transport_test transport_links_test transport_messages_test
     transport_strangers_test transport_fault_test transport_cut_ways_test
     daemon_test daemon_control_test daemon_nats_test daemon_sources_test
     planner_test calibration_test cli_dashboard_test front_door_test
