@@ -4,6 +4,7 @@
 
 #include "daemon/communicator/communicator_observer.h"
 #include "daemon/diagnosis/diagnosis.h"
+#include "daemon/formation/membership.h"
 #include "daemon/jobs/job_table.h"
 #include "src/base/log.h"
 

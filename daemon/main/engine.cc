@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <chrono>
 
-#include "daemon/host/worker_places.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/rank_feed.h"
@@ -16,7 +15,6 @@
 #include "src/base/looking.h"
 #include "src/executor/host/cut.h"
 #include "src/memory/fault_guard.h"
-#include "src/topology/host/host.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -55,134 +53,10 @@ constexpr uint64_t kReadyNanoseconds = 100'000;
 /// Longest time, in nanoseconds, that the engine ends executed operations before it looks round,
 /// beyond kFinishedPerClock of them.
 constexpr uint64_t kFinishedNanoseconds = 100'000;
-/// Part of the silence after which a daemon is lost, from which on the diagnosis calls it
-/// unreachable: late enough for a daemon that is busy, and before everything fails.
-constexpr double kSilentPart = 0.6;
-/// The most of that silence, in seconds: people want to know within five.
-constexpr double kMostSilentSeconds = 3;
-
 /// Executed operations that are ended between looks at the clock.
 constexpr int kFinishedPerClock = 32;
 
 }  // namespace
-
-Engine::Engine(const Config& config, Calibration calibration, std::shared_ptr<Accounts> accounts)
-    : config_(config),
-      started_ns_(MonotonicNanoseconds()),
-      tenants_(std::move(accounts), FindTenants(config_.shares, config_.tenants)),
-      tuning_(std::move(calibration), MeansToTune()) {
-  observers_.Add(&communicator_log_);
-  observers_.Add(&communicator_counts_);
-}
-
-Result<std::unique_ptr<Engine>> Engine::Create(
-    const Config& config, Calibration calibration, std::shared_ptr<Accounts> accounts,
-    std::shared_ptr<transport::ListeningSockets> listening) {
-  std::unique_ptr<Engine> engine(new Engine(config, std::move(calibration), std::move(accounts)));
-  HZ_ASSIGN_OR_RETURN(engine->loop_, EventLoop::Create());
-  HZ_RETURN_IF_ERROR(engine->WatchForLostMemory());
-
-  Executor::Options options;
-  options.workers = static_cast<int>(std::min<int64_t>(config.workers, kMaxWorkers));
-  const Host& host = ThisHost();
-  options.places = config.worker_cpus.empty()
-                       ? PlaceWorkers(host, options.workers, config.worker_placement)
-                       : PlaceWorkersOn(host, options.workers, config.worker_cpus);
-  options.cache_bytes = host.core_cache_bytes;
-  options.last_level_bytes = host.last_level_cache_bytes;
-  options.processors = static_cast<int>(host.processors.size());
-  options.wake_up_nanoseconds =
-      static_cast<uint64_t>(engine->tuning_.calibration().costs.wake_up_ns);
-  options.wake_owner = [self = engine.get()] { self->WakeFromWorker(); };
-  HZ_ASSIGN_OR_RETURN(engine->executor_, Executor::Create(std::move(options)));
-  engine->control_loop_.emplace(ControlLoop::Services{
-      .config = &engine->config_,
-      .loop = engine->loop_.get(),
-      .fabrics = &engine->fabrics_,
-      .communicators = &engine->communicators_,
-      .tick_by = [self = engine.get()](uint64_t at_ns) { self->TickBy(at_ns); }});
-  if (!config.cluster.address.empty())
-    HZ_RETURN_IF_ERROR(engine->JoinCluster(std::move(listening)));
-  engine->OpenRooms();
-  return engine;
-}
-
-// Makes the parts that refer to the others.
-void Engine::OpenRooms() {
-  diagnosis_.emplace(Diagnosis::Services{
-      .late_after_ns = static_cast<uint64_t>(config_.late_after_seconds * 1e9),
-      .silent_ns = static_cast<uint64_t>(
-          std::min(config_.cluster.dead_after_seconds * kSilentPart, kMostSilentSeconds) * 1e9),
-      .loop = loop_.get(),
-      .communicators = &communicators_,
-      .waiting = &waiting_,
-      .cluster = cluster_.get()});
-  observers_.Add(&*diagnosis_);
-  const HostServices hosts{{.config = &config_,
-                            .loop = loop_.get(),
-                            .background = &background_,
-                            .work = executor_.get(),
-                            .sliced = &sliced_,
-                            .tuning = &tuning_,
-                            .finished = &finished_,
-                            .sessions = this,
-                            .waiting = &waiting_,
-                            .observers = &observers_,
-                            .explainer = &*diagnosis_},
-                           cluster_.get(),
-                           &fabrics_,
-                           &network_operations_,
-                           &*control_loop_,
-                           nullptr,
-                           [this](uint64_t at_ns) { TickBy(at_ns); }};
-  membership_.emplace(MembershipServices{.hosts = hosts,
-                                         .communicators = &communicators_,
-                                         .jobs = &jobs_,
-                                         .tenants = &tenants_,
-                                         .sessions = &sessions_});
-  probes_.emplace(ProbeService::Services{.config = &config_,
-                                         .loop = loop_.get(),
-                                         .background = &background_,
-                                         .cluster = cluster_.get()});
-  usage_.emplace(UsageLedger::Services{.tenants = &tenants_,
-                                       .communicators = &communicators_,
-                                       .background = &background_,
-                                       .state_path = config_.state_path});
-}
-
-ReportSources Engine::report_sources() {
-  return {.config = &config_,
-          .started_ns = started_ns_,
-          .sleeps = sleeps_,
-          .sessions_cut_off = sessions_cut_off_,
-          .executor = executor_.get(),
-          .tuning = &tuning_,
-          .tenants = &tenants_,
-          .sessions = &sessions_,
-          .communicators = &communicators_,
-          .jobs = &jobs_,
-          .forming = &membership_->forming(),
-          .cluster = cluster_.get(),
-          .control_loop = &*control_loop_,
-          .counts = &communicator_counts_,
-          .diagnosis = &*diagnosis_,
-          .announcements = events_ == nullptr ? nullptr : &events_->announcements(),
-          .drain = events_ == nullptr ? nullptr : &events_->drain(),
-          .usage = &*usage_};
-}
-
-Status Engine::JoinCluster(std::shared_ptr<transport::ListeningSockets> listening) {
-  HZ_ASSIGN_OR_RETURN(cluster_,
-                      Cluster::Create(config_.cluster, this, loop_.get(), std::move(listening)));
-  if (cluster_->fabric() != nullptr) fabrics_.SetOwn(cluster_->fabric());
-  control_loop_->Begin(cluster_.get());
-  HZ_RETURN_IF_ERROR(loop_->Watch(cluster_->fd(), [this] { cluster_->OnReadable(); }));
-  if (cluster_->listens()) {
-    Log(LogLevel::kInfo, kLogInit, "other daemons reach this one at {}{}", cluster_->address(),
-        cluster_->host_name().empty() ? "" : " as " + cluster_->host_name());
-  }
-  return Status::Ok();
-}
 
 Engine::~Engine() {
   if (thread_.joinable()) Stop("the daemon was stopped");
@@ -206,61 +80,6 @@ Activity Engine::ActivityNow() const {
     if (segment != nullptr) now.operations += segment->operations();
   }
   return now;
-}
-
-HostTuning::Means Engine::MeansToTune() {
-  return {.folder = config_.state_path,
-          .measure_again = config_.measure_again,
-          .ask =
-              [this](std::function<void(const Activity&)> answer) {
-                loop_->Post([this, answer = std::move(answer)] { answer(ActivityNow()); });
-              },
-          .post = [this](std::function<void()> call) { loop_->Post(std::move(call)); },
-          .write = [this](std::function<void()> call) { background_.Post(std::move(call)); },
-          .on_use =
-              [this](const Calibration& calibration) {
-                executor_->SetWakeUp(static_cast<uint64_t>(calibration.costs.wake_up_ns));
-              }};
-}
-
-void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
-  events_ = std::make_unique<EventRooms>(EventRooms::Services{.bus = bus,
-                                                              .state_path = config_.state_path,
-                                                              .background = &background_,
-                                                              .loop = loop_.get(),
-                                                              .cluster = cluster_.get(),
-                                                              .communicators = &communicators_,
-                                                              .jobs = &jobs_,
-                                                              .sessions = &sessions_,
-                                                              .membership = &*membership_,
-                                                              .waiting = &waiting_,
-                                                              .observers = &observers_,
-                                                              .diagnosis = &*diagnosis_,
-                                                              .restart = std::move(restart)});
-  PolicyConfig policy = FindPolicyTenants(config_.policy, config_.tenants);
-  tenants_.SetPolicy(policy);
-  requirements_.emplace(
-      RequirementsBook::Services{.loop = loop_.get(),
-                                 .background = &background_,
-                                 .communicators = &communicators_,
-                                 .by_job = &events_->job_communicators(),
-                                 .relay = &events_->relay(),
-                                 .jobs = &jobs_,
-                                 .host_means =
-                                     [this] {
-                                       return HostMeans{.workers = std::min<int64_t>(
-                                                            config_.workers, kMaxWorkers),
-                                                        .most_floor = control_loop_->MostFloor()};
-                                     },
-                                 .floor_of =
-                                     [this](const Communicator& communicator) {
-                                       return control_loop_->FloorOf(communicator);
-                                     }},
-      std::move(policy));
-  observers_.Add(&*requirements_);
-  advisor_.emplace(JobAdvisor::Services{.by_job = &events_->job_communicators(),
-                                        .events = &events_->job_events()});
-  observers_.Add(&*advisor_);
 }
 
 void Engine::SetPolicy(const PolicyConfig& policy) {
