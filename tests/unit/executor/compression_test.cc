@@ -250,8 +250,8 @@ TEST_P(CompressionOfKinds, AveragesInPlaceScaledAndWide) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Hosts, Compression, testing::Range(2, kSanitized ? 6 : 9));
-INSTANTIATE_TEST_SUITE_P(Hosts, CompressionOfKinds, testing::Range(2, 6));
+INSTANTIATE_TEST_SUITE_P(Hosts, Compression, testing::Range(2, kSanitized ? 4 : 9));
+INSTANTIATE_TEST_SUITE_P(Hosts, CompressionOfKinds, testing::Range(2, kSanitized ? 4 : 6));
 
 TEST(CompressedNetwork, LeavesOtherOperationsAlone) {
   ExecutorCluster cluster(3, 9);

@@ -239,10 +239,11 @@ size_t Explore(const Limits& limits, const std::vector<uint64_t>& ahead) {
 }
 
 TEST(PlanSwitchModel, TwoHosts) {
-  for (const std::vector<uint64_t>& ahead : {std::vector<uint64_t>{0, 0}, {2, 2}, {0, 2}, {1, 0}}) {
+  for (const std::vector<uint64_t>& ahead : {std::vector<uint64_t>{1, 0}, {0, 0}, {2, 2}, {0, 2}}) {
     EXPECT_GT(
         Explore({.hosts = 2, .operations = 3, .rounds = 2, .refusals = 1, .leavers = 1}, ahead),
         1000u);
+    if (kSanitized) break;  // as for three
   }
 }
 
