@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,6 +27,7 @@
 #include "src/ipc/control_socket.h"
 #include "src/memory/fault_guard.h"
 #include "src/memory/missing_pages.h"
+#include "src/schedule/algorithms/algorithms.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {
@@ -59,6 +61,10 @@ class EngineRunner {
     engine_ = std::move(*engine);
     gate_ = std::make_shared<daemon::EngineGate>(engine_.get());
     engine_->Start();
+    // The engine's threads go on until the process ends, and may plan. So the process ends before
+    // the table of algorithms goes.
+    static_cast<void>(Algorithms());
+    on_exit([](int status, void*) { _Exit(status); }, nullptr);
   }
 
   /// Runs `call` on the engine's thread, and waits for its end.
