@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "src/base/mix_bits.h"
+#include "src/topology/estimates/link_shares.h"
 
 namespace harmonaize::daemon {
 

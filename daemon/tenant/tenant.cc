@@ -4,15 +4,10 @@
 #include <pwd.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "src/topology/estimates/link_shares.h"
 
 namespace harmonaize::daemon {
-
-double PriorityFactor(int priority) {
-  return std::pow(kPriorityStep, static_cast<double>(priority));
-}
 
 double WeightOf(uint32_t tenant, const std::vector<ShareConfig>& shares) {
   const auto found = std::find_if(shares.begin(), shares.end(),

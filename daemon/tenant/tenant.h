@@ -63,9 +63,6 @@ struct Tenant {
 
 /// Highest priority, of tenants and of jobs.
 inline constexpr int kMostPriority = 3;
-/// Returns by what a priority multiplies a weight: those of lower priority hardly count beside it,
-/// but are not shut out.
-double PriorityFactor(int priority);
 
 /// Returns the weight that the provider has given a tenant, by its number across hosts; 1 if it has
 /// given none.

@@ -88,16 +88,23 @@ constexpr double kNoise = 0.08;
 /// Available capacity of at least this fraction of the edge's counts as all of it.
 constexpr double kWhole = 0.9;
 
+/// Factor by which one step of priority multiplies a weight.
+constexpr double kPriorityStep = 1000;
+
 /// Returns a weight without the factor of a priority. The terms do not tell the priority that the
 /// provider has given to a tenant. So a weight of kPriorityStep or more counts as one with a
 /// priority.
 double WithoutPriority(double weight, int priority) {
-  for (; priority > 0; --priority) weight /= kPriorityStep;
+  weight /= PriorityFactor(priority);
   while (weight >= kPriorityStep) weight /= kPriorityStep;
   return std::max(weight, std::numeric_limits<double>::min());
 }
 
 }  // namespace
+
+double PriorityFactor(int priority) {
+  return std::pow(kPriorityStep, static_cast<double>(priority));
+}
 
 // The share of a claim grows with a level, the same for all, from its floor on up to what it wants.
 // The level is raised until the shares are the capacity together.

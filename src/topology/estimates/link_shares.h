@@ -16,8 +16,9 @@
 
 namespace harmonaize {
 
-/// Factor by which one step of priority multiplies a weight.
-inline constexpr double kPriorityStep = 1000;
+/// Returns by what a priority multiplies a weight: those of lower priority hardly count beside it,
+/// but are not shut out.
+double PriorityFactor(int priority);
 
 /// A job of a tenant, numbered alike on all hosts.
 struct JobId {
