@@ -1,6 +1,7 @@
 #include "daemon/control/control_loop.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <variant>
 
@@ -29,6 +30,9 @@ constexpr uint64_t kLogEveryNs = 1'000'000'000;
 constexpr uint64_t kTellingNs = 3 * kIntervalNs;
 /// Longest time, in seconds, over which traffic is averaged: a longer mean says nothing of now.
 constexpr double kLongestSeconds = 5 * LinkState::kIntervalSeconds;
+/// Number of communicators of a tenant at most whose rhythm is told: the controller gives turns to
+/// no more of them (BurstTurns).
+constexpr int kMostRhythms = 64;
 
 double Seconds(uint64_t nanoseconds) {
   return static_cast<double>(nanoseconds) * 1e-9;
@@ -120,11 +124,13 @@ TrafficMessage ControlLoop::LookAtTraffic(const Active& active, uint64_t now_ns)
   const std::vector<RailFlow> flows =
       meter_.Look(cluster_->transport().Traffic(peers), Seconds(now_ns), kLongestSeconds);
   TrafficMessage traffic{.fabric = services_.fabrics->own(), .host = self_, .homes = active.own};
+  std::map<uint32_t, int> rhythms;  // by tenant
   for (Communicator* const communicator : active.led) {
     const uint64_t key = communicator->host_group()->roster().key;
     const std::optional<Rhythm::Beat> beat =
         communicator->host_group()->gate()->rhythm().Of(now_ns);
     if (!beat.has_value()) continue;
+    if (++rhythms[communicator->tenant().identity.across_hosts] > kMostRhythms) continue;
     traffic.rhythms.push_back({communicator->tenant().identity.across_hosts, key, beat->bursts,
                                beat->burst_seconds, beat->pause_seconds, beat->iteration_seconds,
                                beat->begun_seconds});

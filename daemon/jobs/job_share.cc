@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "src/base/mix_bits.h"
-#include "src/topology/estimates/link_shares.h"
+#include "src/topology/estimates/share_out.h"
 
 namespace harmonaize::daemon {
 

@@ -23,7 +23,7 @@ std::vector<RailFlow> TrafficMeter::Look(const std::vector<transport::LinkTraffi
       if (bytes == 0 && busy <= 0 && traffic.arrival_queue_seconds < 0 && !traffic.astray) continue;
       flows.push_back({link.peer, rail, bytes / seconds, std::clamp(busy, 0.0, 1.0),
                        traffic.arrival_queue_seconds, traffic.astray,
-                       RatesOf(before->second.jobs, now.jobs, seconds)});
+                       Largest(RatesOf(before->second.jobs, now.jobs, seconds))});
     }
   }
   counts_ = std::move(counts);
@@ -47,6 +47,28 @@ std::vector<JobRate> TrafficMeter::RatesOf(const std::vector<transport::JobTraff
         {job.tenant, job.job, job.weight, static_cast<double>(sent) / seconds, job.sent_bytes});
   }
   return rates;
+}
+
+// Requires: the rates of each tenant follow each other.
+std::vector<JobRate> TrafficMeter::Largest(std::vector<JobRate> rates) {
+  if (rates.size() <= kMostOfTenant) return rates;
+  std::vector<JobRate> largest;
+  auto first = rates.begin();
+  while (first != rates.end()) {
+    const auto last = std::find_if(first, rates.end(),
+                                   [&](const JobRate& one) { return one.tenant != first->tenant; });
+    const auto told =
+        first + std::min<ptrdiff_t>(last - first, static_cast<ptrdiff_t>(kMostOfTenant));
+    std::partial_sort(first, told, last, [](const JobRate& one, const JobRate& other) {
+      return one.bytes_per_second > other.bytes_per_second;
+    });
+    for (auto rest = told; rest != last; ++rest) {
+      first->bytes_per_second += rest->bytes_per_second;
+    }
+    largest.insert(largest.end(), first, told);
+    first = last;
+  }
+  return largest;
 }
 
 }  // namespace harmonaize::daemon

@@ -36,9 +36,15 @@ struct RailFlow {
 /// Makes flows of the counts that a transport keeps.
 class TrafficMeter {
  public:
+  /// Number of communicators of a tenant at most that are told of apart on one rail: those that
+  /// have sent most. It bounds what a tenant can add to a report (some 10 KiB for each rail), and
+  /// to the work of all who read it.
+  static constexpr size_t kMostOfTenant = 128;
+
   /// Returns what has gone since the last look, over rails that were there then and had anything to
   /// send, or to receive. A rail that was not looked at for longer than `longest` seconds begins
-  /// anew: a mean over a long pause says nothing of now.
+  /// anew: a mean over a long pause says nothing of now. What the communicators of a tenant beyond
+  /// kMostOfTenant have sent counts as sent by the one that has sent most.
   std::vector<RailFlow> Look(const std::vector<transport::LinkTraffic>& links, double now_seconds,
                              double longest);
 
@@ -52,6 +58,7 @@ class TrafficMeter {
   static std::vector<JobRate> RatesOf(const std::vector<transport::JobTraffic>& before,
                                       const std::vector<transport::JobTraffic>& now,
                                       double seconds);
+  static std::vector<JobRate> Largest(std::vector<JobRate> rates);
   std::map<std::pair<transport::PeerId, size_t>, Counts> counts_;  // of the last look
 };
 

@@ -1,6 +1,7 @@
 #include "daemon/sharing/burst_turns.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace harmonaize::daemon {
 namespace {
@@ -31,6 +32,14 @@ constexpr double kFull = 1.05;
 constexpr double kSlack = 1.25;
 /// Multiple of its expected time after which a burst is not waited for any more.
 constexpr double kOverdue = 2;
+/// Multiple of the bytes of a measured burst up to which a burst is like those before it.
+constexpr double kLikeOthers = 1.5;
+/// Seconds by which a host may count bytes before the job's leader tells that a burst has begun:
+/// two intervals in which daemons tell.
+constexpr double kSkewSeconds = 0.2;
+/// Number of jobs of a tenant at most that take turns. The others begin when they like. It bounds
+/// the time of the engine that the search for neighbours takes, which grows with its square.
+constexpr int kMostOfTenant = 64;
 /// Interval, in seconds, at which Settle looks at the jobs.
 constexpr double kIntervalSeconds = 0.5;
 
@@ -46,7 +55,9 @@ void BurstTurns::TakeSent(const JobId& id, const FabricRail& rail, const Edges& 
   sent.edges = edges;
   if (!is_first) {
     const bool went_on = told.sent_bytes >= sent.counted;
-    sent.in_window += static_cast<double>(told.sent_bytes - (went_on ? sent.counted : 0));
+    const auto bytes = static_cast<double>(told.sent_bytes - (went_on ? sent.counted : 0));
+    sent.in_window += bytes;
+    job.in_burst += bytes;
   }
   sent.counted = told.sent_bytes;
 }
@@ -56,6 +67,7 @@ void BurstTurns::TakeRhythm(const TrafficRhythm& rhythm, double now_seconds) {
   if (found == jobs_.end()) return;
   Job& job = found->second;
   const bool goes_on = HasRhythm(job, now_seconds) && rhythm.bursts >= job.rhythm.bursts;
+  if (rhythm.bursts != job.rhythm.bursts) job.in_burst = 0;
   job.rhythm = rhythm;
   job.told_seconds = now_seconds;
   if (!goes_on) BeginWindow(&job);
@@ -72,6 +84,7 @@ bool BurstTurns::HasRhythm(const Job& job, double now_seconds) {
 std::optional<BurstTurns::Mean> BurstTurns::MeanOf(const JobId& id, const FabricRail& rail) const {
   const auto job = jobs_.find(id);
   if (job == jobs_.end() || job->second.alone_seconds == 0) return {};
+  if (ExceedsBurst(job->second)) return {};
   const auto sent = job->second.sent.find(rail);
   if (sent == job->second.sent.end() || sent->second.mean == 0) return {};
   const TrafficRhythm& rhythm = job->second.rhythm;
@@ -82,6 +95,12 @@ std::optional<BurstTurns::Mean> BurstTurns::MeanOf(const JobId& id, const Fabric
 double BurstTurns::BurstsOf(const Job& job) {
   const double part = job.rhythm.begun_seconds / std::max(job.rhythm.burst_seconds, 1e-9);
   return static_cast<double>(job.rhythm.bursts) + std::min(part, 1.0);
+}
+
+// A burst that does not end would otherwise go on under the mean of the bursts before it.
+bool BurstTurns::ExceedsBurst(const Job& job) {
+  const double skew = job.burst_bytes / job.rhythm.iteration_seconds * kSkewSeconds;
+  return job.in_burst > kLikeOthers * (job.burst_bytes + skew);
 }
 
 void BurstTurns::BeginWindow(Job* job) {
@@ -95,6 +114,9 @@ void BurstTurns::Settle(const Capacity& capacity, double answer_seconds, double 
   next_seconds_ = now_seconds + kIntervalSeconds;
   const size_t forgotten = std::erase_if(jobs_, [now_seconds](const auto& one) {
     return now_seconds - one.second.seen_seconds > kForgottenSeconds;
+  });
+  std::erase_if(turned_seconds_, [now_seconds](const auto& one) {
+    return now_seconds - one.second > kForgottenSeconds;
   });
   bool changed = forgotten > 0;
   for (auto& [id, job] : jobs_) {
@@ -116,7 +138,9 @@ void BurstTurns::Settle(const Capacity& capacity, double answer_seconds, double 
 void BurstTurns::Measure(Job* job, const Capacity& capacity, double least_burst) {
   const double bursts = BurstsOf(*job) - job->window_begun;
   job->parts.clear();
+  job->burst_bytes = 0;
   for (auto& [rail, sent] : job->sent) {
+    job->burst_bytes += sent.in_window / bursts;
     sent.mean = sent.in_window / bursts / job->rhythm.iteration_seconds;
     for (const CrossedEdge& crossed : *sent.edges) {
       const double seconds = crossed.part * sent.in_window / capacity(crossed.edge);
@@ -136,9 +160,11 @@ void BurstTurns::Measure(Job* job, const Capacity& capacity, double least_burst)
 
 void BurstTurns::FindNeighbours() {
   std::map<int, std::vector<Jobs::iterator>> users;  // by edge
+  std::map<uint32_t, int> taking_turns;              // by tenant
   for (auto job = jobs_.begin(); job != jobs_.end(); ++job) {
     job->second.neighbours.clear();
     if (job->second.alone_seconds == 0) continue;
+    if (++taking_turns[job->first.tenant] > kMostOfTenant) continue;
     for (const auto& [edge, part] : job->second.parts) users[edge].push_back(job);
   }
   for (const auto& [edge, jobs] : users) {
@@ -154,14 +180,22 @@ void BurstTurns::FindNeighbours() {
 // ---------------------------------------------------------------------------------------------
 // Turns
 
-// All of its neighbours may come before it.
+// One burst of each other tenant may come before it, and all of its own tenant's.
 double BurstTurns::LongestWait(const JobId& id) const {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return 0;
-  double longest = 0;
+  double own = 0;
+  std::map<uint32_t, double> others;  // the longest burst of each tenant
   for (const JobId& neighbour : found->second.neighbours) {
-    longest += kSlack * jobs_.at(neighbour).alone_seconds;
+    const double seconds = kSlack * jobs_.at(neighbour).alone_seconds;
+    if (neighbour.tenant == id.tenant) {
+      own += seconds;
+    } else {
+      others[neighbour.tenant] = std::max(others[neighbour.tenant], seconds);
+    }
   }
+  double longest = own;
+  for (const auto& [tenant, seconds] : others) longest += seconds;
   return std::min(longest, JobWait::kLongestSeconds);
 }
 
@@ -216,8 +250,8 @@ bool BurstTurns::MustWait(const Job& job, double now_seconds) const {
   });
 }
 
-// Gives turns to those of these jobs that wait and may begin. The job that has waited for longest
-// comes first.
+// Gives turns to those of these jobs that wait and may begin. The tenant that has had no turn for
+// longest comes first, and of its jobs the one that has waited for longest.
 std::vector<BurstTurns::Turn> BurstTurns::GiveTurns(const std::set<JobId>& jobs,
                                                     double now_seconds) {
   std::vector<Jobs::iterator> waiting;
@@ -225,13 +259,18 @@ std::vector<BurstTurns::Turn> BurstTurns::GiveTurns(const std::set<JobId>& jobs,
     const auto job = jobs_.find(id);
     if (job->second.state == State::kWaits) waiting.push_back(job);
   }
-  std::sort(waiting.begin(), waiting.end(), [](Jobs::iterator a, Jobs::iterator b) {
-    return a->second.since_seconds < b->second.since_seconds;
-  });
+  const auto order = [this](Jobs::iterator one) {
+    const auto turned = turned_seconds_.find(one->first.tenant);
+    return std::pair(turned == turned_seconds_.end() ? 0 : turned->second,
+                     one->second.since_seconds);
+  };
+  std::sort(waiting.begin(), waiting.end(),
+            [&](Jobs::iterator a, Jobs::iterator b) { return order(a) < order(b); });
   std::vector<Turn> turns;
   for (const Jobs::iterator one : waiting) {
     Job& job = one->second;
     if (MustWait(job, now_seconds)) continue;
+    if (job.since_seconds < now_seconds) turned_seconds_[one->first.tenant] = now_seconds;
     job.state = State::kSends;
     job.since_seconds = now_seconds;
     turns.push_back({job.leader, one->first.job, job.burst});

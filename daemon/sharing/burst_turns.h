@@ -23,7 +23,8 @@ namespace harmonaize::daemon {
 /// (L. Schrage, "A proof of the optimality of the shortest remaining processing time discipline",
 /// Operations Research, 1968). Jobs of one period so come to send while the others compute, as in
 /// Rajasekaran et al., "CASSINI: network-aware job scheduling in machine learning clusters", NSDI
-/// 2024, and stay that way although their times waver.
+/// 2024, and stay that way although their times waver. Of those who wait, the tenant comes first
+/// that has had no turn for longest, however many of its jobs wait.
 ///
 /// Thread: engine. Time is passed in.
 class BurstTurns {
@@ -63,7 +64,8 @@ class BurstTurns {
     double bytes_per_second = 0;
     double sending = 1;  ///< Fraction of the time in which it sends.
   };
-  /// Returns nullopt for a job whose turns are not known, or do not matter.
+  /// Returns nullopt for a job whose turns are not known, or do not matter, or that sends more in
+  /// its burst than it has sent in others.
   std::optional<Mean> MeanOf(const JobId& id, const FabricRail& rail) const;
   /// Returns how often a job's bursts have waited for others'.
   uint64_t WaitsOf(const JobId& id) const;
@@ -84,6 +86,8 @@ class BurstTurns {
     TrafficRhythm rhythm{};  // no bursts: never told
     double told_seconds = 0;
     double window_begun = 0;  // bursts by then
+    double burst_bytes = 0;   // of a burst, as measured
+    double in_burst = 0;      // bytes that it has sent since its burst began
 
     /// Seconds that a burst takes with its links to itself; 0: not known, or of no use.
     double alone_seconds = 0;
@@ -100,6 +104,7 @@ class BurstTurns {
 
   static bool HasRhythm(const Job& job, double now_seconds);
   static double BurstsOf(const Job& job);
+  static bool ExceedsBurst(const Job& job);
   static void BeginWindow(Job* job);
   static void Measure(Job* job, const Capacity& capacity, double least_burst);
   void FindNeighbours();
@@ -107,6 +112,7 @@ class BurstTurns {
   std::vector<Turn> GiveTurns(const std::set<JobId>& jobs, double now_seconds);
 
   Jobs jobs_;
+  std::map<uint32_t, double> turned_seconds_;  // when a tenant was given a turn last, after waiting
   double next_seconds_ = 0;
 };
 

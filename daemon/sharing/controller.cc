@@ -22,6 +22,9 @@ constexpr double kRepeatSeconds = 0.4;
 constexpr size_t kMostWays = 64;
 /// Interval, in seconds, at which the controller looks at what is left for a job's plans.
 constexpr double kLeftSeconds = 0.3;
+/// Number of jobs at most for which it looks at that at once: one look takes some microseconds of
+/// the engine's thread for each edge.
+constexpr size_t kMostLooks = 64;
 /// Time, in seconds, for which no other job's plans are told anything new of a link: after a job
 /// has begun to use the link, or has been told that it has more or less of it. The effect has to be
 /// seen first.
@@ -196,6 +199,8 @@ std::vector<std::pair<transport::PeerId, SharesMessage>> Controller::Settle(cons
   std::erase_if(jobs_, [now_seconds](const auto& one) {
     return now_seconds - one.second.seen_seconds > kForgottenSeconds;
   });
+  tenants_of_.clear();
+  for (const auto& [id, job] : jobs_) tenants_of_.emplace(id.job, id.tenant);
   BookFloors(now_seconds);
   TakeShares(links, now_seconds);
   const auto usable = [&](int edge) { return LinkShares::kUsable * CapacityOf(edge, links); };
@@ -245,24 +250,13 @@ double Controller::CapacityOf(int edge, const LinkState& links) const {
   return differs ? found->bytes_per_second : model_->BytesPerSecond(edge);
 }
 
-// Returns the limits of each host: for owners that have a job which is held back on a rail, with
-// their other jobs on that rail.
+// Returns the limits of each host.
 std::map<int, std::vector<RailShare>> Controller::LimitsByHost() const {
-  struct Sum {
-    double bytes_per_second = 0;
-    bool held_back = false;
-  };
-  std::map<std::tuple<FabricRail, uint32_t, uint64_t>, Sum> sums;
-  for (const JobLimit& limit : shares_.Limits()) {
-    Sum& sum = sums[{limit.rail, limit.job.tenant, limit.owner}];
-    sum.bytes_per_second += limit.bytes_per_second;
-    sum.held_back |= limit.held_back;
-  }
   std::map<int, std::vector<RailShare>> by_host;
-  for (const auto& [name, sum] : sums) {
-    const auto& [rail, tenant, owner] = name;
-    if (!sum.held_back) continue;
-    by_host[rail.from].push_back({rail.to, rail.rail, tenant, owner, sum.bytes_per_second});
+  for (const ShareLimit& limit : shares_.Limits()) {
+    const FabricRail& rail = limit.rail;
+    by_host[rail.from].push_back(
+        {rail.to, rail.rail, limit.tenant, limit.owner, limit.bytes_per_second});
   }
   return by_host;
 }
@@ -274,15 +268,29 @@ bool Controller::IsSettled(const std::set<int>& edges, double now_seconds) const
 }
 
 // Tells jobs one after the other what the others leave. If all were told at once, all would go to
-// where no job was. The job that was told last waits longest.
+// where no job was. The job that was told last waits longest. Of many jobs those come first that
+// were not looked at for longest.
 void Controller::TakeLeft(double now_seconds) {
-  std::vector<std::pair<double, JobId>> due;
+  struct Due {
+    double looked_seconds = 0;
+    double since_seconds = 0;
+    JobId id;
+  };
+  std::vector<Due> due;
   for (const auto& [id, job] : jobs_) {
     const bool is_due = now_seconds - job.left_seconds >= kLeftSeconds;
-    if (is_due) due.emplace_back(job.left_since_seconds, id);
+    if (is_due) due.push_back({job.left_seconds, job.left_since_seconds, id});
   }
-  std::sort(due.begin(), due.end());
-  for (const auto& [since_seconds, id] : due) {
+  if (due.size() > kMostLooks) {
+    std::nth_element(
+        due.begin(), due.begin() + kMostLooks, due.end(),
+        [](const Due& a, const Due& b) { return a.looked_seconds < b.looked_seconds; });
+    due.resize(kMostLooks);
+  }
+  std::sort(due.begin(), due.end(), [](const Due& a, const Due& b) {
+    return std::tie(a.since_seconds, a.id) < std::tie(b.since_seconds, b.id);
+  });
+  for (const auto& [looked_seconds, since_seconds, id] : due) {
     Job& job = jobs_[id];
     if (!IsSettled(job.edges, now_seconds)) continue;
     job.left_seconds = now_seconds;
@@ -297,7 +305,7 @@ void Controller::TakeLeft(double now_seconds) {
 EdgeRates Controller::LeftFor(const JobId& id, const Job& job) {
   EdgeRates rates;
   const std::vector<int> edges(job.edges.begin(), job.edges.end());
-  for (const auto& [edge, left] : shares_.AvailableTo(id, job.weight, edges)) {
+  for (const auto& [edge, left] : shares_.AvailableTo(id, job.weight, job.terms, edges)) {
     rates.push_back({edge, left});
   }
   return rates;
@@ -308,8 +316,10 @@ SharesMessage Controller::SharesFor(const Report& report, const LinkState& links
   SharesMessage message{.fabric = 0, .links = links.rates(), .limits = limits};
   std::set<JobId> floors(report.floors.begin(), report.floors.end());
   for (const uint64_t home : report.homes) {
-    for (const auto& [id, job] : jobs_) {
-      if (id.job != home) continue;
+    const auto [first, last] = tenants_of_.equal_range(home);
+    for (auto tenant = first; tenant != last; ++tenant) {
+      const JobId id{tenant->second, home};
+      const Job& job = jobs_.at(id);
       if (!job.left.empty()) message.jobs.push_back({home, job.left});
       if (job.terms.floor > 0) floors.insert(id);
     }
@@ -335,7 +345,7 @@ FloorWord Controller::WordOn(const JobId& id) const {
     word.room = answer.room;
     word.tenant_bound = answer.tenant_bound;
   }
-  const FloorWatch::Missed* const missed = watch_.Of(id);
+  const FloorWatch::Missed* const missed = watch_.Of(Sharer::Of(id.tenant, job->second.terms));
   word.missed = missed != nullptr && missed->missed && answer.holds;
   if (word.missed) word.had = missed->had;
   return word;
@@ -352,9 +362,9 @@ std::vector<ControlledJob> Controller::Jobs() const {
       job.terms = flow.terms;
     }
   }
-  for (const JobLimit& limit : shares_.Limits()) {
-    const auto found = jobs.find(limit.job);
-    if (found != jobs.end() && limit.held_back) ++found->second.held_back;
+  for (const auto& [id, rails] : shares_.HeldBack()) {
+    const auto found = jobs.find(id);
+    if (found != jobs.end()) found->second.held_back = rails;
   }
   std::vector<ControlledJob> list;
   for (auto& [id, job] : jobs) {

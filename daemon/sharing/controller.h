@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -112,8 +113,9 @@ class Controller {
   std::map<FabricRail, Edges> edges_;
   std::map<transport::PeerId, Report> reports_;
   std::map<JobId, Job> jobs_;
-  std::vector<double> unsettled_until_;  // by edge
-  double spent_seconds_ = 0;             // by the last Settle
+  std::unordered_multimap<uint64_t, uint32_t> tenants_of_;  // of jobs_, by communicator
+  std::vector<double> unsettled_until_;                     // by edge
+  double spent_seconds_ = 0;                                // by the last Settle
   double next_settle_seconds_ = 0;
 };
 

@@ -131,29 +131,29 @@ FloorBook::Answer FloorBook::AnswerFor(const FloorOwner& owner) const {
   return found == entries_.end() ? Answer() : found->second.answer;
 }
 
-void FloorWatch::Take(const std::map<JobId, LinkShares::FloorReport>& floors, double now_seconds) {
+void FloorWatch::Take(const std::map<Sharer, LinkShares::FloorReport>& floors, double now_seconds) {
   const double passed =
       taken_seconds_ < 0 ? 0 : std::min(now_seconds - taken_seconds_, kLongestInterval);
   taken_seconds_ = now_seconds;
-  for (const auto& [job, report] : floors) {
+  for (const auto& [sharer, report] : floors) {
     if (report.state == LinkShares::FloorState::kUnknown) continue;
     const bool now_missed = report.state == LinkShares::FloorState::kMissed;
-    const auto found = missed_.find(job);
+    const auto found = missed_.find(sharer);
     if (found == missed_.end() && !now_missed) continue;
-    Missed& one = found == missed_.end() ? missed_[job] : found->second;
+    Missed& one = found == missed_.end() ? missed_[sharer] : found->second;
     one.seconds = std::clamp(one.seconds + (now_missed ? passed : -passed), 0.0, kMissedSeconds);
     if (one.seconds >= kMissedSeconds) one.missed = true;
     if (one.seconds <= 0) one.missed = false;
     one.had = report.had;
   }
-  // What is not missed any more need not be kept; nor what is said of a job that is silent.
+  // What is not missed any more need not be kept; nor what is said of one that is silent.
   std::erase_if(missed_, [&floors](const auto& one) {
     return (one.second.seconds <= 0 && !one.second.missed) || !floors.contains(one.first);
   });
 }
 
-const FloorWatch::Missed* FloorWatch::Of(const JobId& job) const {
-  const auto found = missed_.find(job);
+const FloorWatch::Missed* FloorWatch::Of(const Sharer& sharer) const {
+  const auto found = missed_.find(sharer);
   return found == missed_.end() ? nullptr : &found->second;
 }
 

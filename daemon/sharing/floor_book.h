@@ -107,16 +107,16 @@ class FloorWatch {
     double had = 0;       ///< In bytes per second.
   };
   /// Takes in how floors fare in an interval.
-  void Take(const std::map<JobId, LinkShares::FloorReport>& floors, double now_seconds);
-  /// Returns nullptr for a job that has missed no floor lately.
-  const Missed* Of(const JobId& job) const;
+  void Take(const std::map<Sharer, LinkShares::FloorReport>& floors, double now_seconds);
+  /// Returns nullptr for one that has missed no floor lately.
+  const Missed* Of(const Sharer& sharer) const;
 
   /// Seconds for which a floor has to be missed before anyone is told, and to be kept again before
   /// it counts as kept.
   static constexpr double kMissedSeconds = 2;
 
  private:
-  std::map<JobId, Missed> missed_;
+  std::map<Sharer, Missed> missed_;
   double taken_seconds_ = -1;
 };
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "src/topology/estimates/link_shares.h"
+#include "src/topology/estimates/share_out.h"
 
 namespace harmonaize::daemon {
 

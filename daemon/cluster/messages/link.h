@@ -80,13 +80,13 @@ struct TrafficMessage {
   std::vector<TrafficTerms> terms{};  ///< Terms of the communicators whose bytes `flows` has.
 };
 
-/// The rate at which a user's communicators of one owner may send over one rail of the receiver,
-/// while others need its links.
+/// The rate at which a user's communicators may send over one rail of the receiver, while others
+/// need its links.
 struct RailShare {
   int peer = 0;  ///< A host of the fabric.
   uint64_t rail = 0;
   uint32_t user = 0;
-  uint64_t owner = 0;           ///< TrafficTerms::owner.
+  uint64_t owner = 0;  ///< TrafficTerms::owner; 0: all of the user's communicators together.
   double bytes_per_second = 0;  ///< Above 0.
 };
 

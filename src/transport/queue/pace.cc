@@ -100,7 +100,8 @@ void RailPaces::Set(const RailLimits& limits) {
 }
 
 Pace* RailPaces::Of(uint32_t tenant, uint64_t owner) const {
-  const auto found = paces_.find({tenant, owner});
+  auto found = paces_.find({tenant, owner});
+  if (found == paces_.end() && owner != 0) found = paces_.find({tenant, 0});
   return found == paces_.end() ? nullptr : found->second.get();
 }
 

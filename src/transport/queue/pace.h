@@ -72,7 +72,7 @@ class RailPaces {
   /// Replaces the limits. Pointers to paces of owners that are not limited any more become invalid.
   /// An owner for which no timer can be made is not limited.
   void Set(const RailLimits& limits);
-  /// Returns the pace of an owner; nullptr: it is not limited.
+  /// Returns the pace of an owner, or that of its tenant; nullptr: it is not limited.
   Pace* Of(uint32_t tenant, uint64_t owner) const;
   bool empty() const { return paces_.empty(); }
   void Forget(Poller::Handler* writer);

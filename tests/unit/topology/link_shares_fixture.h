@@ -24,6 +24,7 @@ class LinkSharesTest : public ::testing::Test {
     for (int i = 0; i < flows; ++i) {
       const FabricRail rail{static_cast<int>(flows_.size()), 1000, 0};
       flows_.push_back({rail, {tenant, job}, weight, edges_, 0});
+      flows_.back().terms.owner = job;
       wanted_[rail] = wanted / flows;
     }
   }
@@ -42,8 +43,9 @@ class LinkSharesTest : public ::testing::Test {
   void Run(int intervals) {
     for (int i = 0; i < intervals; ++i) {
       std::map<FabricRail, double> limits;
-      for (const JobLimit& limit : shares_.Limits()) {
-        if (limit.held_back) limits[limit.rail] = limit.bytes_per_second;
+      for (const ShareLimit& limit : shares_.Limits()) {
+        const auto [known, is_new] = limits.try_emplace(limit.rail, limit.bytes_per_second);
+        if (!is_new) known->second = std::min(known->second, limit.bytes_per_second);
       }
       std::vector<Claim> claims;
       for (const JobFlow& flow : flows_) {
@@ -85,15 +87,14 @@ class LinkSharesTest : public ::testing::Test {
     return mean;
   }
   bool HeldBack(uint32_t tenant) const {
-    const std::vector<JobLimit> limits = shares_.Limits();
-    return std::any_of(limits.begin(), limits.end(), [tenant](const JobLimit& limit) {
-      return limit.job.tenant == tenant && limit.held_back;
-    });
+    const std::vector<ShareLimit> limits = shares_.Limits();
+    return std::any_of(limits.begin(), limits.end(),
+                       [tenant](const ShareLimit& limit) { return limit.tenant == tenant; });
   }
 
   const std::map<int, double>& AvailableTo(const JobId& job) {
     const int edge = 0;
-    return shares_.AvailableTo(job, 1, std::span(&edge, 1));
+    return shares_.AvailableTo(job, 1, {.owner = job.job}, std::span(&edge, 1));
   }
 
   const std::shared_ptr<const std::vector<CrossedEdge>> edges_ =

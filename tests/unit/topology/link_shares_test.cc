@@ -166,7 +166,7 @@ TEST_F(LinkSharesTest, AFloorIsKeptBesideThreeGreedyJobs) {
   Run(kTwoSeconds);
   EXPECT_GE(RateOf(1, 1), 0.38);
   EXPECT_GE(MeanOf(1, 500), 0.38);
-  EXPECT_EQ(shares_.floors().at({1, 1}).state, LinkShares::FloorState::kKept);
+  EXPECT_EQ(shares_.floors().at({1, 0, 7}).state, LinkShares::FloorState::kKept);
   // The others lose no more than that, and share the rest alike.
   for (uint32_t tenant = 2; tenant <= 4; ++tenant) EXPECT_NEAR(RateOf(tenant, 1), 0.19, 0.02);
   Grant(1, {});
@@ -266,7 +266,8 @@ TEST_F(LinkSharesTest, APriorityCountsAThousandTimesAlsoInATenant) {
   Add(1, 2, 1, 5);
   Run(kTwoSeconds);
   EXPECT_GT(RateOf(1, 1), 0.9);
-  Grant(1, {.owner = 7});
+  flows_.front().terms.priority = 0;
+  flows_.front().weight = 1;
   Run(100);
   EXPECT_NEAR(RateOf(1, 1), 0.5, 0.05);
 }
@@ -279,15 +280,15 @@ TEST_F(LinkSharesTest, FloorsThatAreMissedAreTold) {
   Grant(1, {.owner = 7, .floor = 0.4 * kCapacity});
   Grant(2, {.owner = 8, .floor = 0.4 * kCapacity});
   Run(100);
-  EXPECT_EQ(shares_.floors().at({1, 1}).state, LinkShares::FloorState::kKept);
-  EXPECT_EQ(shares_.floors().at({2, 1}).state, LinkShares::FloorState::kKept);
-  EXPECT_FALSE(shares_.floors().contains({3, 1}));
+  EXPECT_EQ(shares_.floors().at({1, 0, 7}).state, LinkShares::FloorState::kKept);
+  EXPECT_EQ(shares_.floors().at({2, 0, 8}).state, LinkShares::FloorState::kKept);
+  EXPECT_FALSE(shares_.floors().contains({3, 0, 1}));
   carries_ = 0.4 * kCapacity;
   Run(kTwoSeconds);
   int missed = 0;
   for (int i = 0; i < 100; ++i) {
     Run(1);
-    const auto& report = shares_.floors().at({1, 1});
+    const auto& report = shares_.floors().at({1, 0, 7});
     missed += report.state == LinkShares::FloorState::kMissed ? 1 : 0;
     EXPECT_LT(report.had, 0.25 * kCapacity);
   }
@@ -296,7 +297,7 @@ TEST_F(LinkSharesTest, FloorsThatAreMissedAreTold) {
   EXPECT_NEAR(RateOf(2, 1), 0.2, 0.03);
   carries_ = kCapacity;
   Run(kTwoSeconds);
-  EXPECT_EQ(shares_.floors().at({1, 1}).state, LinkShares::FloorState::kKept);
+  EXPECT_EQ(shares_.floors().at({1, 0, 7}).state, LinkShares::FloorState::kKept);
 }
 
 // Nobody has found out that the link carries less. But the job has data waiting.
@@ -306,14 +307,14 @@ TEST_F(LinkSharesTest, FloorsThatAreMissedForReasonsUnknownAreTold) {
   flows_[0].busy = 1;
   Grant(1, {.owner = 7, .floor = 0.6 * kCapacity});
   Run(50);
-  EXPECT_EQ(shares_.floors().at({1, 1}).state, LinkShares::FloorState::kKept);
+  EXPECT_EQ(shares_.floors().at({1, 0, 7}).state, LinkShares::FloorState::kKept);
   known_ = false;
   carries_ = 0.5 * kCapacity;
   Run(10);
   int missed = 0;
   for (int i = 0; i < 100; ++i) {
     Run(1);
-    const LinkShares::FloorState state = shares_.floors().at({1, 1}).state;
+    const LinkShares::FloorState state = shares_.floors().at({1, 0, 7}).state;
     EXPECT_NE(state, LinkShares::FloorState::kKept);
     missed += state == LinkShares::FloorState::kMissed ? 1 : 0;
   }
@@ -329,7 +330,8 @@ TEST_F(LinkSharesTest, WhoDoesNotWantItsFloorDoesNotMissIt) {
   int missed = 0;
   for (int i = 0; i < 300; ++i) {
     Run(1);
-    missed = shares_.floors().at({1, 1}).state == LinkShares::FloorState::kMissed ? missed + 1 : 0;
+    missed =
+        shares_.floors().at({1, 0, 7}).state == LinkShares::FloorState::kMissed ? missed + 1 : 0;
     EXPECT_LT(missed, 10);  // not for a second
   }
 }

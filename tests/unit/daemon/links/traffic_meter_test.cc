@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace harmonaize::daemon {
 namespace {
 
@@ -34,6 +36,31 @@ TEST(TrafficMeter, LeavesOutWhatSaysNothing) {
   EXPECT_TRUE(meter.Look({}, 12.2, 1).empty());
   EXPECT_TRUE(meter.Look({OneRail(700, 0)}, 12.3, 1).empty());      // new
   EXPECT_EQ(meter.Look({OneRail(700, 0, 0)}, 12.4, 1).size(), 1u);  // something came
+}
+
+// However many communicators a tenant has, it fills no report.
+TEST(TrafficMeter, TellsOfTheLargestCommunicatorsOfATenant) {
+  TrafficMeter meter;
+  transport::LinkTraffic link = OneRail(0, 1);
+  std::vector<transport::JobTraffic>& jobs = link.rails[0].jobs;
+  for (uint64_t job = 1; job <= 1000; ++job) jobs.push_back({1, job, 1, 0});
+  for (uint64_t job = 1; job <= 3; ++job) jobs.push_back({2, job, 1, 0});
+  meter.Look({link}, 10, 1);
+  for (transport::JobTraffic& job : jobs) job.sent_bytes = 1000 + job.job;
+  link.rails[0].sent_bytes = 2'000'000;
+  const auto flows = meter.Look({link}, 10.1, 1);
+  ASSERT_EQ(flows.size(), 1u);
+  ASSERT_EQ(flows[0].jobs.size(), TrafficMeter::kMostOfTenant + 3);
+  double first = 0;
+  double second = 0;
+  for (const JobRate& rate : flows[0].jobs) {
+    (rate.tenant == 1 ? first : second) += rate.bytes_per_second;
+  }
+  EXPECT_NEAR(first, 10 * (1000 * 1000 + 1000 * 1001 / 2), 1);
+  EXPECT_NEAR(second, 10 * (3 * 1000 + 6), 1);
+  EXPECT_EQ(flows[0].jobs[0].communicator, 1000u);
+  EXPECT_EQ(flows[0].jobs[0].sent_bytes, 2000u);
+  EXPECT_EQ(flows[0].jobs[1].communicator, 999u);
 }
 
 }  // namespace

@@ -23,8 +23,13 @@ class BurstTurnsTest : public ::testing::Test {
     double weight = 1;
     BurstTurns::Edges edges{};
     double pause = kPause;
-    double slowed = 2;  // factor by which its bursts take longer than alone
+    double slowed = 2;    // factor by which its bursts take longer than alone
+    uint32_t tenant = 0;  // 0: one of its own, with the job's number
   };
+  JobId IdOf(uint32_t number) const {
+    const uint32_t tenant = number > jobs_.size() ? 0 : jobs_[number - 1].tenant;
+    return {tenant == 0 ? number : tenant, number};
+  }
   /// Adds a job and returns its number, from 1 on; its leader is the peer of that number.
   uint32_t Add(double bytes, std::vector<CrossedEdge> edges = {{0, 1}}, double weight = 1) {
     jobs_.push_back({bytes, weight, std::make_shared<const std::vector<CrossedEdge>>(edges)});
@@ -42,17 +47,18 @@ class BurstTurnsTest : public ::testing::Test {
   void Tell(uint32_t number) {
     const Job& job = jobs_[number - 1];
     const auto sent = static_cast<uint64_t>(job.bytes * static_cast<double>(burst_));
-    turns_.TakeSent({number, number}, {static_cast<int>(number), 100, 0}, job.edges,
-                    {number, number, job.weight, 0, sent}, now_);
+    const uint32_t tenant = IdOf(number).tenant;
+    turns_.TakeSent(IdOf(number), {static_cast<int>(number), 100, 0}, job.edges,
+                    {tenant, number, job.weight, 0, sent}, now_);
     const double burst = job.slowed * job.bytes / kCapacity;
-    turns_.TakeRhythm({number, number, burst_, burst, job.pause, burst + job.pause, 0}, now_);
+    turns_.TakeRhythm({tenant, number, burst_, burst, job.pause, burst + job.pause, 0}, now_);
   }
   /// Asks for a job's turn, and returns the jobs whose turns begin then.
   std::vector<uint64_t> Ask(uint32_t number, uint64_t burst = 1) {
-    return Numbers(turns_.Take(number, {1, number, number, burst, false}, now_));
+    return Numbers(turns_.Take(number, {1, IdOf(number).tenant, number, burst, false}, now_));
   }
   std::vector<uint64_t> End(uint32_t number, uint64_t burst = 1) {
-    return Numbers(turns_.Take(number, {1, number, number, burst, true}, now_));
+    return Numbers(turns_.Take(number, {1, IdOf(number).tenant, number, burst, true}, now_));
   }
   static std::vector<uint64_t> Numbers(const std::vector<BurstTurns::Turn>& turns) {
     std::vector<uint64_t> numbers;
@@ -139,6 +145,46 @@ TEST_F(BurstTurnsTest, TheMeanIsThatOfWholeTurns) {
   ASSERT_TRUE(mean.has_value());
   EXPECT_NEAR(mean->bytes_per_second, 8e6 / 0.52, 1e3);
   EXPECT_NEAR(mean->sending, 0.32 / 0.52, 0.01);
+}
+
+// A tenant cannot send all the time under the mean of the small bursts that it had before.
+TEST_F(BurstTurnsTest, ABurstThatDoesNotEndHasNoMean) {
+  const uint32_t one = Add(8e6);
+  Pass(10);
+  const auto send = [&](double bytes) {
+    const auto sent = static_cast<uint64_t>(8e6 * static_cast<double>(burst_) + bytes);
+    turns_.TakeSent({one, one}, {1, 100, 0}, jobs_[0].edges, {one, one, 1, 0, sent}, now_);
+    turns_.TakeRhythm({one, one, burst_, 0.32, kPause, 0.52, 1}, now_);
+  };
+  send(10e6);
+  EXPECT_TRUE(turns_.MeanOf({one, one}, {1, 100, 0}).has_value());
+  send(40e6);
+  EXPECT_FALSE(turns_.MeanOf({one, one}, {1, 100, 0}).has_value());
+  // The next burst counts anew.
+  ++burst_;
+  send(40e6);
+  EXPECT_TRUE(turns_.MeanOf({one, one}, {1, 100, 0}).has_value());
+}
+
+TEST_F(BurstTurnsTest, TenantsComeByTurnsHoweverManyJobsTheyHave) {
+  const uint32_t single = Add(8e6);
+  for (int i = 0; i < 5; ++i) {
+    Add(8e6);
+    jobs_.back().tenant = 1000;
+  }
+  Pass(10);
+  EXPECT_EQ(Ask(2), Turns{2});
+  for (uint32_t job = 3; job <= 6; ++job) {
+    now_ += 0.001;
+    EXPECT_EQ(Ask(job), Turns{});
+  }
+  EXPECT_EQ(End(2), Turns{3});
+  now_ += 0.01;
+  EXPECT_EQ(Ask(single), Turns{});
+  now_ += 0.01;
+  EXPECT_EQ(End(3), Turns{single});
+  // It waits for one of their bursts, not for all.
+  EXPECT_NEAR(turns_.LongestWait({single, single}), 1.25 * 0.16, 1e-6);
 }
 
 TEST_F(BurstTurnsTest, AShortBurstDoesNotWaitForALongOne) {

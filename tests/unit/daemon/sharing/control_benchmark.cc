@@ -58,12 +58,38 @@ std::vector<std::vector<std::byte>> TrafficOf(int hosts, int hosts_per_job, int 
   return messages;
 }
 
-/// Arguments: hosts, hosts of a job, peers of a host.
-void BM_ControllerInterval(benchmark::State& state) {
-  const auto hosts = static_cast<int>(state.range(0));
+/// Two tenants with so many communicators each, which send from half of the hosts to the other
+/// half, over all of one host's rails.
+std::vector<std::vector<std::byte>> TrafficOfMany(int hosts, uint64_t communicators,
+                                                  uint64_t rails) {
+  std::vector<std::vector<std::byte>> messages;
+  for (int host = 0; host < hosts; ++host) {
+    TrafficMessage traffic{.fabric = 1, .host = host};
+    for (uint64_t rail = 0; rail < rails; ++rail) {
+      TrafficFlow flow{.peer = (host + hosts / 2) % hosts,
+                       .rail = rail,
+                       .bytes_per_second = 1e9,
+                       .busy = 1,
+                       .arrival_queue = 1e-5};
+      for (uint64_t job = 0; job < 2 * communicators; ++job) {
+        const auto tenant = static_cast<uint32_t>(job % 2);
+        flow.jobs.push_back({tenant, job, 1, 5e8 / static_cast<double>(communicators), 0});
+      }
+      traffic.flows.push_back(std::move(flow));
+    }
+    for (uint64_t job = 0; job < 2 * communicators; ++job) {
+      traffic.terms.push_back({static_cast<uint32_t>(job % 2), job, 1 + job, 0, 0, 1e9});
+      if (host == 0) traffic.homes.push_back(job);
+    }
+    messages.push_back(EncodeMessage(traffic));
+  }
+  return messages;
+}
+
+void RunIntervals(benchmark::State* measured, const std::vector<std::vector<std::byte>>& messages) {
+  benchmark::State& state = *measured;
+  const auto hosts = static_cast<int>(messages.size());
   const std::shared_ptr<const FabricModel> model = FatTreeOf(hosts);
-  const std::vector<std::vector<std::byte>> messages =
-      TrafficOf(hosts, static_cast<int>(state.range(1)), static_cast<int>(state.range(2)));
   LinkState links(model);
   Controller controller(model);
   double now_seconds = 0;
@@ -86,6 +112,24 @@ void BM_ControllerInterval(benchmark::State& state) {
   state.counters["told"] = static_cast<double>(told_bytes) / intervals / hosts;
 }
 
+/// Arguments: hosts, hosts of a job, peers of a host.
+void BM_ControllerInterval(benchmark::State& state) {
+  RunIntervals(&state, TrafficOf(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)),
+                                 static_cast<int>(state.range(2))));
+}
+
+/// Arguments: hosts, communicators of each of two tenants, rails.
+void BM_ManyCommunicators(benchmark::State& state) {
+  RunIntervals(
+      &state, TrafficOfMany(static_cast<int>(state.range(0)), static_cast<uint64_t>(state.range(1)),
+                            static_cast<uint64_t>(state.range(2))));
+}
+
+BENCHMARK(BM_ManyCommunicators)
+    ->Args({4, 1, 1})
+    ->Args({4, 128, 1})
+    ->Args({4, 1000, 1})
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ControllerInterval)
     ->Args({16, 4, 2})
     ->Args({128, 32, 4})

@@ -167,22 +167,22 @@ TEST(FloorWatch, TellsOfWhatLasts) {
   const auto pass = [&](State state, int intervals) {
     for (int i = 0; i < intervals; ++i) {
       now_seconds += 0.1;
-      watch.Take({{JobId{1, 1}, {state, 5}}}, now_seconds);
+      watch.Take({{Sharer{1, 0, 1}, {state, 5}}}, now_seconds);
     }
-    const FloorWatch::Missed* const one = watch.Of({1, 1});
+    const FloorWatch::Missed* const one = watch.Of({1, 0, 1});
     return one != nullptr && one->missed;
   };
   EXPECT_FALSE(pass(State::kMissed, 15));
   EXPECT_FALSE(pass(State::kUnknown, 100));
   EXPECT_FALSE(pass(State::kKept, 30));
-  EXPECT_EQ(watch.Of({1, 1}), nullptr);
+  EXPECT_EQ(watch.Of({1, 0, 1}), nullptr);
   EXPECT_TRUE(pass(State::kMissed, 25));
-  EXPECT_DOUBLE_EQ(watch.Of({1, 1})->had, 5);
+  EXPECT_DOUBLE_EQ(watch.Of({1, 0, 1})->had, 5);
   EXPECT_TRUE(pass(State::kKept, 10));
   EXPECT_TRUE(pass(State::kMissed, 100));
   EXPECT_FALSE(pass(State::kKept, 25));
   watch.Take({}, now_seconds + 1);
-  EXPECT_EQ(watch.Of({1, 1}), nullptr);
+  EXPECT_EQ(watch.Of({1, 0, 1}), nullptr);
 }
 
 }  // namespace
