@@ -38,18 +38,21 @@ class OwnerRate {
 /// of their tenants, whatever connections the messages take. Thread: one, the poller's.
 class OwnerRates {
  public:
-  /// `poller` must outlive this object. If no timer can be made, caps are not kept.
+  /// `poller` must outlive this object. If no timer can be made, nobody is called later.
   explicit OwnerRates(Poller* poller);
 
   /// Notes the terms with which a message comes, at this time.
   void Note(const TenantShare& share, uint64_t now_ns);
-  /// Returns nullptr for an owner without floor and cap. The pointer holds until the next Note.
-  OwnerRate* Of(uint32_t tenant, uint64_t owner);
-  /// Returns whether the caps of the owner and of its tenant let something go. If not, OnLater of
-  /// `writer` is called once they may, unless the writer is forgotten before.
-  bool Admit(uint32_t tenant, uint64_t owner, Poller::Handler* writer);
-  /// Counts what was sent against the terms of the owner and of its tenant.
-  void Charge(uint32_t tenant, uint64_t owner, size_t bytes);
+  /// Returns nullptr for an owner without floor and cap. As long as the rate is held, the owner is
+  /// not forgotten.
+  std::shared_ptr<OwnerRate> Of(uint32_t tenant, uint64_t owner) const;
+  /// Returns what holds for all owners of a tenant together; nullptr if that is nothing.
+  std::shared_ptr<OwnerRate> OfTenant(uint32_t tenant) const { return Of(tenant, kWholeTenant); }
+  /// Returns whether caps are kept: not if no timer could be made.
+  bool keeps_caps() const { return waits_ != nullptr; }
+  /// Has OnLater of `writer` called about `wait_ns` after `now_ns`, or earlier, unless the writer
+  /// is forgotten before.
+  void CallLater(Poller::Handler* writer, double wait_ns, uint64_t now_ns);
   void Forget(Poller::Handler* writer);
   bool empty() const { return rates_.empty(); }
 
@@ -59,14 +62,13 @@ class OwnerRates {
 
  private:
   struct Entry {
-    OwnerRate rate;
+    std::shared_ptr<OwnerRate> rate;
     uint64_t noted_ns = 0;
   };
   using Owner = std::pair<uint32_t, uint64_t>;  // with the tenant
   /// Stands for all owners of a tenant. No owner has this number (TenantShare::owner).
   static constexpr uint64_t kWholeTenant = 0;
   void NoteOne(const Owner& owner, double floor, double cap, uint64_t now_ns);
-  bool AdmitOne(OwnerRate* rate, Poller::Handler* writer);
   void ForgetOld(uint64_t now_ns);
 
   const std::unique_ptr<WriterWaits> waits_;  // nullptr: no timer could be made

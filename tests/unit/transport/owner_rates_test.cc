@@ -12,11 +12,6 @@ namespace {
 constexpr uint64_t kOneSecondNs = 1'000'000'000;
 constexpr size_t kRatesFrame = 16 << 10;
 
-class Waiter final : public Poller::Handler {
- public:
-  void OnReady(uint32_t /*events*/) override {}
-};
-
 class OwnerRatesTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -37,7 +32,7 @@ TEST_F(OwnerRatesTest, ACapHoldsForAllJobsOfAnOwner) {
   for (; now_ns < 11 * kOneSecondNs; now_ns += 100'000) {
     for (uint64_t job = 1; job <= 2; ++job) {
       rates_->Note({.tenant = 1, .job = job, .owner = 7, .cap = 10e6}, now_ns);
-      OwnerRate* const rate = rates_->Of(1, 7);
+      const std::shared_ptr<OwnerRate> rate = rates_->Of(1, 7);
       if (rate->WaitNs(now_ns) > 0) continue;
       rate->Charge(kRatesFrame);
       sent += kRatesFrame;
@@ -47,27 +42,22 @@ TEST_F(OwnerRatesTest, ACapHoldsForAllJobsOfAnOwner) {
   EXPECT_GE(sent, 0.99 * 100e6);
 }
 
-TEST_F(OwnerRatesTest, ACapOfATenantHoldsForAllItsOwners) {
-  Waiter writer;
-  const TenantShare other{.tenant = 2, .owner = 1, .cap = 1e9};
+TEST_F(OwnerRatesTest, ACapOfATenantIsKeptBesideThoseOfItsOwners) {
   const auto owned = [](uint64_t owner, float tenant_cap) {
     return TenantShare{.tenant = 1, .owner = owner, .cap = 1e9, .tenant_cap = tenant_cap};
   };
   for (uint64_t owner = 1; owner <= 2; ++owner) rates_->Note(owned(owner, 1e6), kOneSecondNs);
-  rates_->Note(other, kOneSecondNs);
-  EXPECT_TRUE(rates_->Admit(1, 2, &writer));
-  rates_->Charge(1, 1, size_t{1} << 40);  // days of the tenant's cap
-  EXPECT_GT(rates_->Of(1, 1)->WaitNs(kOneSecondNs), 0);
+  rates_->Note({.tenant = 2, .owner = 1, .cap = 1e9}, kOneSecondNs);
+  EXPECT_EQ(rates_->OfTenant(2), nullptr);
+  const std::shared_ptr<OwnerRate> tenant = rates_->OfTenant(1);
+  ASSERT_NE(tenant, nullptr);
+  tenant->Charge(size_t{1} << 40);  // days
+  EXPECT_GT(tenant->WaitNs(2 * kOneSecondNs), 0);
   EXPECT_EQ(rates_->Of(1, 2)->WaitNs(2 * kOneSecondNs), 0) << "it has not reached its own cap";
-  EXPECT_FALSE(rates_->Admit(1, 2, &writer));
-  EXPECT_FALSE(rates_->Admit(1, 3, &writer)) << "an owner without terms";
-  EXPECT_TRUE(rates_->Admit(2, 1, &writer));
-  EXPECT_TRUE(rates_->Admit(1, 0, &writer)) << "the daemon's own";
-  rates_->Note({.tenant = 1}, kOneSecondNs);
-  EXPECT_FALSE(rates_->Admit(1, 2, &writer)) << "the daemon's own messages lift no cap";
-  rates_->Note(owned(2, 0), kOneSecondNs);
-  EXPECT_TRUE(rates_->Admit(1, 2, &writer));
-  rates_->Forget(&writer);
+  rates_->Note({.tenant = 1}, 2 * kOneSecondNs);
+  EXPECT_GT(tenant->WaitNs(2 * kOneSecondNs), 0) << "the daemon's own messages lift no cap";
+  rates_->Note(owned(2, 0), 2 * kOneSecondNs);
+  EXPECT_EQ(tenant->WaitNs(2 * kOneSecondNs), 0);
 }
 
 TEST_F(OwnerRatesTest, AFloorIsWhatIsLackingToItsRate) {
@@ -77,7 +67,7 @@ TEST_F(OwnerRatesTest, AFloorIsWhatIsLackingToItsRate) {
   // The device sends 100 MB/s; whoever is not behind its floor lets the others go first.
   for (; now_ns < 11 * kOneSecondNs; now_ns += kRatesFrame * 10) {
     rates_->Note({.tenant = 1, .job = 1, .owner = 7, .floor = 40e6}, now_ns);
-    OwnerRate* const rate = rates_->Of(1, 7);
+    const std::shared_ptr<OwnerRate> rate = rates_->Of(1, 7);
     if (rate->SecondsBehind(now_ns) > 0) {
       rate->Charge(kRatesFrame);
       promised += kRatesFrame;
@@ -93,7 +83,7 @@ TEST_F(OwnerRatesTest, AFloorIsWhatIsLackingToItsRate) {
 TEST_F(OwnerRatesTest, AFloorHoldsAtOnceAfterMoreThanThat) {
   uint64_t now_ns = kOneSecondNs;
   rates_->Note({.tenant = 1, .job = 1, .owner = 7, .floor = 40e6}, now_ns);
-  OwnerRate* const rate = rates_->Of(1, 7);
+  const std::shared_ptr<OwnerRate> rate = rates_->Of(1, 7);
   for (int i = 0; i < 100'000; ++i) rate->Charge(kRatesFrame);
   now_ns += 2'000'000;
   EXPECT_GT(rate->SecondsBehind(now_ns), 0);
@@ -116,6 +106,18 @@ TEST_F(OwnerRatesTest, OwnersThatAreSilentAreForgotten) {
   rates_->Note({.tenant = 2, .job = 1, .owner = 1, .cap = 1e6}, now_ns);
   EXPECT_EQ(rates_->Of(1, 1), nullptr);
   EXPECT_NE(rates_->Of(2, 1), nullptr);
+}
+
+TEST_F(OwnerRatesTest, OwnersWhoseRateIsHeldAreNot) {
+  uint64_t now_ns = 100 * kOneSecondNs;
+  rates_->Note({.tenant = 1, .owner = 1, .cap = 1e6}, now_ns);
+  std::shared_ptr<OwnerRate> held = rates_->Of(1, 1);
+  for (const bool is_held : {true, false}) {
+    if (!is_held) held.reset();
+    now_ns += 2 * OwnerRates::kForgottenNs;
+    rates_->Note({.tenant = 2, .owner = 1, .cap = 1e6}, now_ns);
+    EXPECT_EQ(rates_->Of(1, 1) != nullptr, is_held);
+  }
 }
 
 }  // namespace
