@@ -44,19 +44,32 @@ OwnerRates::OwnerRates(Poller* poller) : waits_(MakeWaits(poller)) {}
 void OwnerRates::Note(const TenantShare& share, uint64_t now_ns) {
   if (share.owner == 0) return;
   ForgetOld(now_ns);
-  NoteOne({share.tenant, share.owner}, share.floor, share.cap, now_ns);
-  NoteOne({share.tenant, kWholeTenant}, 0, share.tenant_cap, now_ns);
+  NoteOne({share.tenant, share.owner}, share.floor, share.cap, share.tenant_floor, now_ns);
+  NoteOne({share.tenant, kWholeTenant}, 0, share.tenant_cap, 0, now_ns);
 }
 
-void OwnerRates::NoteOne(const Owner& owner, double floor, double cap, uint64_t now_ns) {
+void OwnerRates::NoteOne(const Owner& owner, double floor, double cap, double tenant_floor,
+                         uint64_t now_ns) {
   auto found = rates_.find(owner);
   if (found == rates_.end()) {
     if (floor <= 0 && cap <= 0) return;
     found = rates_.emplace(owner, Entry{std::make_shared<OwnerRate>(now_ns)}).first;
   }
   Entry& entry = found->second;
-  entry.rate->Set(floor, cap, now_ns);
+  Promise(owner.first, floor, tenant_floor, &entry);
+  entry.rate->Set(entry.floor, cap, now_ns);
   entry.noted_ns = now_ns;
+}
+
+/// Sets what is promised of an owner's floor: what the tenant's other floors leave of its bound; 0:
+/// there is no bound.
+void OwnerRates::Promise(uint32_t tenant, double floor, double tenant_floor, Entry* entry) {
+  if (floor <= 0 && entry->floor <= 0) return;
+  double& promised = promised_[tenant];
+  promised -= entry->floor;
+  const double room = tenant_floor - std::max(promised, 0.0);
+  entry->floor = tenant_floor > 0 ? std::clamp(room, 0.0, floor) : floor;
+  promised += entry->floor;
 }
 
 std::shared_ptr<OwnerRate> OwnerRates::Of(uint32_t tenant, uint64_t owner) const {
@@ -80,6 +93,10 @@ void OwnerRates::ForgetOld(uint64_t now_ns) {
     const Entry& entry = one.second;
     return entry.rate.use_count() == 1 && now_ns - entry.noted_ns > kForgottenNs;
   });
+  promised_.clear();
+  for (const auto& [owner, entry] : rates_) {
+    if (entry.floor > 0) promised_[owner.first] += entry.floor;
+  }
 }
 
 }  // namespace harmonaize::transport

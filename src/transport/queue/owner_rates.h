@@ -34,8 +34,13 @@ class OwnerRate {
   bool has_floor_ = false;
 };
 
-/// The floors and caps of the owners whose messages go over one device of this host, and the caps
+/// The floors and caps of the owners whose messages go over one device of this host, and the bounds
 /// of their tenants, whatever connections the messages take. Thread: one, the poller's.
+///
+/// The floors of a tenant's owners are promised first come, first served, as the controller
+/// promises them (FloorBook): what is left of TenantShare::tenant_floor is all that the next owner
+/// gets, be it less than its floor. So floors that the controller has not refused yet take no more
+/// of a device than the tenant's bound, and nothing from the floors that came before.
 class OwnerRates {
  public:
   /// `poller` must outlive this object. If no timer can be made, nobody is called later.
@@ -64,16 +69,19 @@ class OwnerRates {
   struct Entry {
     std::shared_ptr<OwnerRate> rate;
     uint64_t noted_ns = 0;
+    double floor = 0;  // what is promised of its floor
   };
   using Owner = std::pair<uint32_t, uint64_t>;  // with the tenant
   /// Stands for all owners of a tenant. No owner has this number (TenantShare::owner).
   static constexpr uint64_t kWholeTenant = 0;
-  void NoteOne(const Owner& owner, double floor, double cap, uint64_t now_ns);
+  void NoteOne(const Owner& owner, double floor, double cap, double tenant_floor, uint64_t now_ns);
+  void Promise(uint32_t tenant, double floor, double tenant_floor, Entry* entry);
   void ForgetOld(uint64_t now_ns);
 
   const std::unique_ptr<WriterWaits> waits_;  // nullptr: no timer could be made
   std::map<Owner, Entry> rates_;
-  uint64_t looked_ns_ = 0;  // when old ones were last forgotten
+  std::map<uint32_t, double> promised_;  // by tenant: the floors of its entries together
+  uint64_t looked_ns_ = 0;               // when old ones were last forgotten
 };
 
 }  // namespace harmonaize::transport

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 
 namespace harmonaize::transport {
@@ -87,6 +88,82 @@ TEST_F(OwnerRatesTest, AFloorHoldsAtOnceAfterMoreThanThat) {
   for (int i = 0; i < 100'000; ++i) rate->Charge(kRatesFrame);
   now_ns += 2'000'000;
   EXPECT_GT(rate->SecondsBehind(now_ns), 0);
+}
+
+/// Asks for floors on a device that always has something to send for all owners that are behind.
+class TenantFloorTest : public OwnerRatesTest {
+ protected:
+  void Note(uint64_t owner, float floor, float tenant_floor) {
+    rates_->Note({.tenant = 1, .owner = owner, .floor = floor, .tenant_floor = tenant_floor},
+                 now_ns_);
+  }
+  /// Returns the bytes that floors of these owners take in ten seconds.
+  std::map<uint64_t, double> Take(uint64_t owners) {
+    std::map<uint64_t, double> taken;
+    for (const uint64_t end_ns = now_ns_ + 10 * kOneSecondNs; now_ns_ < end_ns; now_ns_ += 50'000) {
+      for (uint64_t owner = 1; owner <= owners; ++owner) {
+        const std::shared_ptr<OwnerRate> rate = rates_->Of(1, owner);
+        if (rate == nullptr || rate->SecondsBehind(now_ns_) <= 0) continue;
+        rate->Charge(kRatesFrame);
+        taken[owner] += kRatesFrame;
+      }
+    }
+    return taken;
+  }
+
+  uint64_t now_ns_ = kOneSecondNs;
+};
+
+TEST_F(TenantFloorTest, HoldsForAllItsOwnersTogetherFirstComeFirstServed) {
+  for (uint64_t owner = 1; owner <= 3; ++owner) Note(owner, 4e6F, 10e6F);
+  rates_->Note({.tenant = 2, .owner = 1, .floor = 4e6F, .tenant_floor = 4e6F}, now_ns_);
+  std::map<uint64_t, double> taken = Take(3);
+  EXPECT_NEAR(taken[1], 40e6, 1e6);
+  EXPECT_NEAR(taken[2], 40e6, 1e6);
+  EXPECT_NEAR(taken[3], 20e6, 1e6) << "what is left of the bound";
+  EXPECT_GT(rates_->Of(2, 1)->SecondsBehind(now_ns_), 0) << "another tenant's";
+}
+
+TEST_F(TenantFloorTest, ManyOwnersTakeNoMoreThanItAllows) {
+  for (uint64_t owner = 1; owner <= 100; ++owner) Note(owner, 10e6F, 10e6F);
+  double sum = 0;
+  for (const auto& [owner, taken] : Take(100)) sum += taken;
+  EXPECT_NEAR(sum, 100e6, 2e6);
+}
+
+TEST_F(TenantFloorTest, WhatAnOwnerGivesUpTheNextMessageOfAnotherGets) {
+  Note(1, 10e6F, 10e6F);
+  Note(2, 10e6F, 10e6F);
+  EXPECT_FALSE(rates_->Of(1, 2)->has_floor());
+  Note(1, 4e6F, 10e6F);
+  Note(2, 10e6F, 10e6F);
+  std::map<uint64_t, double> taken = Take(2);
+  EXPECT_NEAR(taken[1], 40e6, 1e6);
+  EXPECT_NEAR(taken[2], 60e6, 1e6);
+}
+
+TEST_F(TenantFloorTest, WhatAForgottenOwnerHadOthersGet) {
+  Note(1, 10e6F, 10e6F);
+  now_ns_ += OwnerRates::kForgottenNs / 2;
+  Note(2, 10e6F, 10e6F);
+  EXPECT_FALSE(rates_->Of(1, 2)->has_floor());
+  now_ns_ += OwnerRates::kForgottenNs;
+  Note(2, 10e6F, 10e6F);
+  EXPECT_EQ(rates_->Of(1, 1), nullptr);
+  EXPECT_TRUE(rates_->Of(1, 2)->has_floor());
+}
+
+TEST_F(TenantFloorTest, ALowerOneHoldsWithTheNextMessageOfEach) {
+  for (uint64_t owner = 1; owner <= 2; ++owner) Note(owner, 5e6F, 10e6F);
+  for (uint64_t owner = 1; owner <= 2; ++owner) Note(owner, 5e6F, 6e6F);
+  double sum = 0;
+  for (const auto& [owner, taken] : Take(2)) sum += taken;
+  EXPECT_NEAR(sum, 60e6, 1e6);
+}
+
+TEST_F(TenantFloorTest, AloneItIsNoReasonToKeepRates) {
+  Note(1, 0, 10e6F);
+  EXPECT_TRUE(rates_->empty());
 }
 
 TEST_F(OwnerRatesTest, OwnersWithoutTermsTakeNoRoom) {
