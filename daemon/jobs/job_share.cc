@@ -32,6 +32,7 @@ transport::TenantShare ShareOf(const Job& job, std::string_view communicator, ui
           .priority = static_cast<uint8_t>(priority),
           .floor = static_cast<float>(terms.floor_bytes_per_second),
           .cap = static_cast<float>(terms.cap_bytes_per_second),
+          .tenant_floor = static_cast<float>(job.tenant->link_bounds.most_floor),
           .tenant_cap = static_cast<float>(job.tenant->link_bounds.most_cap)};
 }
 

@@ -46,6 +46,9 @@ struct TenantShare {
   /// second; 0: none.
   float floor = 0;
   float cap = 0;  ///< Rate that the owner does not exceed on any device; 0: no limit.
+  /// Rate that the floors of all owners of the tenant together may promise on a device; 0: no bound
+  /// is stated.
+  float tenant_floor = 0;
   /// Rate that all owners of the tenant together do not exceed on any device; 0: no limit.
   float tenant_cap = 0;
 

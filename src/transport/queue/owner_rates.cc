@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "src/base/clock.h"
-
 namespace harmonaize::transport {
 namespace {
 
@@ -45,46 +43,42 @@ OwnerRates::OwnerRates(Poller* poller) : waits_(MakeWaits(poller)) {}
 
 void OwnerRates::Note(const TenantShare& share, uint64_t now_ns) {
   if (share.owner == 0) return;
-  NoteOne({share.tenant, share.owner}, share.floor, share.cap, now_ns);
-  NoteOne({share.tenant, kWholeTenant}, 0, share.tenant_cap, now_ns);
+  ForgetOld(now_ns);
+  NoteOne({share.tenant, share.owner}, share.floor, share.cap, share.tenant_floor, now_ns);
+  NoteOne({share.tenant, kWholeTenant}, 0, share.tenant_cap, 0, now_ns);
 }
 
-void OwnerRates::NoteOne(const Owner& owner, double floor, double cap, uint64_t now_ns) {
+void OwnerRates::NoteOne(const Owner& owner, double floor, double cap, double tenant_floor,
+                         uint64_t now_ns) {
   auto found = rates_.find(owner);
   if (found == rates_.end()) {
     if (floor <= 0 && cap <= 0) return;
-    ForgetOld(now_ns);
-    found = rates_.emplace(owner, Entry{OwnerRate(now_ns)}).first;
+    found = rates_.emplace(owner, Entry{std::make_shared<OwnerRate>(now_ns)}).first;
   }
-  found->second.rate.Set(floor, cap, now_ns);
-  found->second.noted_ns = now_ns;
+  Entry& entry = found->second;
+  Promise(owner.first, floor, tenant_floor, &entry);
+  entry.rate->Set(entry.floor, cap, now_ns);
+  entry.noted_ns = now_ns;
 }
 
-OwnerRate* OwnerRates::Of(uint32_t tenant, uint64_t owner) {
-  if (rates_.empty()) return nullptr;
+/// Sets what is promised of an owner's floor: what the tenant's other floors leave of its bound; 0:
+/// there is no bound.
+void OwnerRates::Promise(uint32_t tenant, double floor, double tenant_floor, Entry* entry) {
+  if (floor <= 0 && entry->floor <= 0) return;
+  double& promised = promised_[tenant];
+  promised -= entry->floor;
+  const double room = tenant_floor - std::max(promised, 0.0);
+  entry->floor = tenant_floor > 0 ? std::clamp(room, 0.0, floor) : floor;
+  promised += entry->floor;
+}
+
+std::shared_ptr<OwnerRate> OwnerRates::Of(uint32_t tenant, uint64_t owner) const {
   const auto found = rates_.find({tenant, owner});
-  return found == rates_.end() ? nullptr : &found->second.rate;
+  return found == rates_.end() ? nullptr : found->second.rate;
 }
 
-bool OwnerRates::Admit(uint32_t tenant, uint64_t owner, Poller::Handler* writer) {
-  if (owner == 0 || rates_.empty()) return true;
-  return AdmitOne(Of(tenant, owner), writer) && AdmitOne(Of(tenant, kWholeTenant), writer);
-}
-
-bool OwnerRates::AdmitOne(OwnerRate* rate, Poller::Handler* writer) {
-  if (rate == nullptr) return true;
-  const double wait_ns = rate->WaitNs(MonotonicNanoseconds());
-  if (wait_ns <= 0 || waits_ == nullptr) return true;
-  waits_->Add(writer, wait_ns);
-  return false;
-}
-
-void OwnerRates::Charge(uint32_t tenant, uint64_t owner, size_t bytes) {
-  if (owner == 0 || rates_.empty()) return;
-  for (const uint64_t one : {owner, kWholeTenant}) {
-    OwnerRate* const rate = Of(tenant, one);
-    if (rate != nullptr) rate->Charge(bytes);
-  }
+void OwnerRates::CallLater(Poller::Handler* writer, double wait_ns, uint64_t now_ns) {
+  if (waits_ != nullptr) waits_->Add(writer, wait_ns, now_ns);
 }
 
 void OwnerRates::Forget(Poller::Handler* writer) {
@@ -95,8 +89,14 @@ void OwnerRates::Forget(Poller::Handler* writer) {
 void OwnerRates::ForgetOld(uint64_t now_ns) {
   if (now_ns - looked_ns_ < kForgottenNs) return;
   looked_ns_ = now_ns;
-  std::erase_if(rates_,
-                [now_ns](const auto& one) { return now_ns - one.second.noted_ns > kForgottenNs; });
+  std::erase_if(rates_, [now_ns](const auto& one) {
+    const Entry& entry = one.second;
+    return entry.rate.use_count() == 1 && now_ns - entry.noted_ns > kForgottenNs;
+  });
+  promised_.clear();
+  for (const auto& [owner, entry] : rates_) {
+    if (entry.floor > 0) promised_[owner.first] += entry.floor;
+  }
 }
 
 }  // namespace harmonaize::transport

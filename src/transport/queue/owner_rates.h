@@ -34,22 +34,30 @@ class OwnerRate {
   bool has_floor_ = false;
 };
 
-/// The floors and caps of the owners whose messages go over one device of this host, and the caps
+/// The floors and caps of the owners whose messages go over one device of this host, and the bounds
 /// of their tenants, whatever connections the messages take. Thread: one, the poller's.
+///
+/// The floors of a tenant's owners are promised first come, first served, as the controller
+/// promises them (FloorBook): what is left of TenantShare::tenant_floor is all that the next owner
+/// gets, be it less than its floor. So floors that the controller has not refused yet take no more
+/// of a device than the tenant's bound, and nothing from the floors that came before.
 class OwnerRates {
  public:
-  /// `poller` must outlive this object. If no timer can be made, caps are not kept.
+  /// `poller` must outlive this object. If no timer can be made, nobody is called later.
   explicit OwnerRates(Poller* poller);
 
   /// Notes the terms with which a message comes, at this time.
   void Note(const TenantShare& share, uint64_t now_ns);
-  /// Returns nullptr for an owner without floor and cap. The pointer holds until the next Note.
-  OwnerRate* Of(uint32_t tenant, uint64_t owner);
-  /// Returns whether the caps of the owner and of its tenant let something go. If not, OnLater of
-  /// `writer` is called once they may, unless the writer is forgotten before.
-  bool Admit(uint32_t tenant, uint64_t owner, Poller::Handler* writer);
-  /// Counts what was sent against the terms of the owner and of its tenant.
-  void Charge(uint32_t tenant, uint64_t owner, size_t bytes);
+  /// Returns nullptr for an owner without floor and cap. As long as the rate is held, the owner is
+  /// not forgotten.
+  std::shared_ptr<OwnerRate> Of(uint32_t tenant, uint64_t owner) const;
+  /// Returns what holds for all owners of a tenant together; nullptr if that is nothing.
+  std::shared_ptr<OwnerRate> OfTenant(uint32_t tenant) const { return Of(tenant, kWholeTenant); }
+  /// Returns whether caps are kept: not if no timer could be made.
+  bool keeps_caps() const { return waits_ != nullptr; }
+  /// Has OnLater of `writer` called about `wait_ns` after `now_ns`, or earlier, unless the writer
+  /// is forgotten before.
+  void CallLater(Poller::Handler* writer, double wait_ns, uint64_t now_ns);
   void Forget(Poller::Handler* writer);
   bool empty() const { return rates_.empty(); }
 
@@ -59,19 +67,21 @@ class OwnerRates {
 
  private:
   struct Entry {
-    OwnerRate rate;
+    std::shared_ptr<OwnerRate> rate;
     uint64_t noted_ns = 0;
+    double floor = 0;  // what is promised of its floor
   };
   using Owner = std::pair<uint32_t, uint64_t>;  // with the tenant
   /// Stands for all owners of a tenant. No owner has this number (TenantShare::owner).
   static constexpr uint64_t kWholeTenant = 0;
-  void NoteOne(const Owner& owner, double floor, double cap, uint64_t now_ns);
-  bool AdmitOne(OwnerRate* rate, Poller::Handler* writer);
+  void NoteOne(const Owner& owner, double floor, double cap, double tenant_floor, uint64_t now_ns);
+  void Promise(uint32_t tenant, double floor, double tenant_floor, Entry* entry);
   void ForgetOld(uint64_t now_ns);
 
   const std::unique_ptr<WriterWaits> waits_;  // nullptr: no timer could be made
   std::map<Owner, Entry> rates_;
-  uint64_t looked_ns_ = 0;  // when old ones were last forgotten
+  std::map<uint32_t, double> promised_;  // by tenant: the floors of its entries together
+  uint64_t looked_ns_ = 0;               // when old ones were last forgotten
 };
 
 }  // namespace harmonaize::transport

@@ -9,12 +9,6 @@
 #include "src/base/clock.h"
 
 namespace harmonaize::transport {
-namespace {
-
-/// Longest time, in nanoseconds, after which a writer that waits looks again.
-constexpr double kLongestWaitNs = 1e9;
-
-}  // namespace
 
 Result<std::unique_ptr<WriterWaits>> WriterWaits::Create(Poller* poller) {
   FileDescriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
@@ -29,12 +23,11 @@ WriterWaits::~WriterWaits() {
   poller_->Remove(timer_.get(), this);
 }
 
-void WriterWaits::Add(Poller::Handler* writer, double wait_ns) {
+void WriterWaits::Add(Poller::Handler* writer, double wait_ns, uint64_t now_ns) {
   const bool first = waiting_.empty();
   if (std::find(waiting_.begin(), waiting_.end(), writer) == waiting_.end()) {
     waiting_.push_back(writer);
   }
-  const uint64_t now_ns = MonotonicNanoseconds();
   const auto wait = static_cast<uint64_t>(std::clamp(wait_ns, 1.0, kLongestWaitNs));
   if (!first && due_ns_ <= now_ns + wait) return;
   due_ns_ = now_ns + wait;
@@ -73,12 +66,6 @@ Pace::Pace(std::unique_ptr<WriterWaits> waits, double bytes_per_second)
 
 void Pace::SetRate(double bytes_per_second) {
   tokens_.SetRate(std::max(bytes_per_second, kLeastRate), MonotonicNanoseconds());
-}
-
-bool Pace::Admit(Poller::Handler* writer) {
-  if (tokens_.At(MonotonicNanoseconds()) > 0) return true;
-  waits_->Add(writer, tokens_.WaitNs());
-  return false;
 }
 
 void RailPaces::Set(const RailLimits& limits) {

@@ -24,9 +24,14 @@ class WriterWaits final : private Poller::Handler {
   /// Calls all who wait.
   ~WriterWaits();
 
-  /// Has OnLater of `writer` called in about `wait_ns`, or earlier, unless it is forgotten before.
-  void Add(Poller::Handler* writer, double wait_ns);
+  /// Has OnLater of `writer` called about `wait_ns` after `now_ns`, or earlier, unless it is
+  /// forgotten before.
+  void Add(Poller::Handler* writer, double wait_ns, uint64_t now_ns);
   void Forget(Poller::Handler* writer);
+
+  /// Longest time, in nanoseconds, after which a writer that waits looks again: so a limit that was
+  /// lifted meanwhile does not hold for longer.
+  static constexpr double kLongestWaitNs = 1e9;
 
  private:
   void OnReady(uint32_t events) override;
@@ -50,10 +55,15 @@ class Pace {
   /// Sets the rate; it is at least kLeastRate.
   void SetRate(double bytes_per_second);
 
-  /// Returns whether something may be written now; the writer then reports the bytes by Charge. If
-  /// not, OnLater of `writer` is called once it may, unless it is forgotten before.
-  bool Admit(Poller::Handler* writer);
+  /// Returns the nanoseconds until something may be written; 0: it may be written now, and the
+  /// writer then reports the bytes by Charge.
+  double WaitNs(uint64_t now_ns) { return tokens_.At(now_ns) > 0 ? 0 : tokens_.WaitNs(); }
   void Charge(size_t bytes) { tokens_.Charge(bytes); }
+  /// Has OnLater of `writer` called about `wait_ns` after `now_ns`, or earlier, unless it is
+  /// forgotten before.
+  void CallLater(Poller::Handler* writer, double wait_ns, uint64_t now_ns) {
+    waits_->Add(writer, wait_ns, now_ns);
+  }
   void Forget(Poller::Handler* writer) { waits_->Forget(writer); }
 
   /// Least rate, in bytes per second: below it a daemon's own messages would seem to be stuck.

@@ -1,96 +1,302 @@
 #include "src/transport/queue/send_queue.h"
 
+#include <algorithm>
+
 #include "src/base/clock.h"
 
 namespace harmonaize::transport {
 
-/// Returns the job in which a send is now to wait.
-SendQueue::Job* SendQueue::Waiting(const Request& send) {
-  const TenantShare& share = send.share;
-  Group* group = groups_.Of(GroupOf(share));
+// ---- What waits ----
+
+void SendQueue::Push(Request* send) {
+  Job* const job = JobOf(send->share);
+  job->small.PushBack(send);
+  Place(job);
+}
+
+void SendQueue::PushBulk(Request* send) {
+  Job* const job = JobOf(send->share);
+  job->bulk.Push(send);
+  Place(job);
+}
+
+void SendQueue::ReturnBulk(Request* send) {
+  Job* const job = JobOf(send->share);
+  job->bulk.Return(send);
+  Place(job);
+}
+
+/// Returns the job in which a send is now to wait. The caller adds the send and calls Place.
+SendQueue::Job* SendQueue::JobOf(const TenantShare& share) {
+  Group* const group = groups_.Of(GroupOf(share));
   group->weight = share.weight;
   group->jobs.set_lead(lead_);
-  Job* job = group->jobs.Of(share.job);
-  job->queue = this;
-  job->tenant = share.tenant;
-  job->owner = share.owner;
-  job->pace = paces_ == nullptr ? nullptr : paces_->Of(share.tenant, share.owner);
-  const bool limited = share.floor > 0 || share.cap > 0 || share.tenant_cap > 0;
-  if (rates_ != nullptr && (limited || !rates_->empty())) {
-    rates_->Note(share, MonotonicNanoseconds());
+  Owner* const owner = OwnerOf(share, group);
+  Job* const job = group->jobs.Of(share.job);
+  Owner* const before = job->owner;
+  job->owner = owner;
+  if (before != nullptr && before != owner) {
+    before->jobs.Remove(job);
+    Place(before);
   }
+  SetTerms(share, owner);
   groups_.Want(group);
   group->jobs.Want(job);
   return job;
 }
 
-void SendQueue::Push(Request* send) {
-  Waiting(*send)->small.PushBack(send);
+SendQueue::Owner* SendQueue::OwnerOf(const TenantShare& share, Group* group) {
+  Owner* owner = group->owners.Find(share.owner);
+  if (owner == nullptr) {
+    owner = group->owners.Add(share.owner, [](const Owner& /*old*/) { return true; });
+  }
+  owner->Unlink();
+  owner->group = group;
+  return owner;
 }
 
-void SendQueue::PushBulk(Request* send) {
-  Waiting(*send)->bulk.Push(send);
-}
-
-void SendQueue::ReturnBulk(Request* send) {
-  Waiting(*send)->bulk.Return(send);
-}
-
-/// Returns whether a job has to wait for its limit, its owner's cap or its tenant's.
-bool SendQueue::Holds(const Job& job) {
-  if (job.pace != nullptr && !job.pace->Admit(writer_)) return true;
-  return rates_ != nullptr && !rates_->Admit(job.tenant, job.owner, writer_);
-}
-
-/// Returns the job whose owner is furthest behind its floor, if any is and may send.
-SendQueue::Job* SendQueue::NextByFloor() {
-  if (rates_ == nullptr || rates_->empty() || floor_turns_ >= kMostFloorTurns) return nullptr;
+/// Notes the terms with which a message comes. They may let an owner go on that was put aside.
+void SendQueue::SetTerms(const TenantShare& share, Owner* owner) {
+  Group* const group = owner->group;
+  owner->pace = paces_ == nullptr ? nullptr : paces_->Of(share.tenant, share.owner);
+  if (rates_ == nullptr || share.owner == 0) return;
+  const bool has_terms = share.floor > 0 || share.cap > 0 || share.tenant_cap > 0;
+  if (!has_terms && rates_->empty()) return;
   const uint64_t now_ns = MonotonicNanoseconds();
-  Job* next = nullptr;
+  rates_->Note(share, now_ns);
+  owner->rate = rates_->Of(share.tenant, share.owner);
+  group->rate = rates_->OfTenant(share.tenant);
+  if (owner->held && WaitNs(*owner, now_ns) <= 0) Release(owner);
+  if (group->held && WaitNs(*group, now_ns) <= 0) Release(group);
+}
+
+/// Finds the place of a job among others, after what it sends next or what it has had has changed.
+void SendQueue::Place(Job* job) {
+  Owner* const owner = job->owner;
+  const Request* const next = job->Front();
+  if (next == nullptr) {
+    owner->jobs.Remove(job);
+    owner->group->jobs.Rest(job);
+  } else {
+    owner->jobs.Put(job, owner->group->jobs.Claim(*job, static_cast<double>(next->left)));
+  }
+  Place(owner);
+}
+
+/// Finds the place of an owner among those of its group. It claims a turn for the job that would be
+/// the first if there were no other owners. That one may lead by what the owner's last job has had.
+void SendQueue::Place(Owner* owner) {
+  Group* const group = owner->group;
+  TurnPlace* const first = owner->jobs.Next();
+  if (first != nullptr && !owner->held) {
+    TurnClaim claim = first->claim();
+    claim.start = owner->jobs.least_start();
+    group->ready.Put(owner, claim);
+    if (owner->rate != nullptr && owner->rate->has_floor() && !owner->by_floor.linked()) {
+      floors_.PushBack(&owner->by_floor);
+    }
+  } else {
+    group->ready.Remove(owner);
+    owner->by_floor.Unlink();
+  }
+  if (first == nullptr && !owner->held) {
+    owner->rate.reset();
+    group->owners.Rest(owner);
+  }
+  Place(group);
+}
+
+void SendQueue::Place(Group* group) {
+  TurnPlace* const first = group->ready.Next();
+  if (first != nullptr && !group->held) {
+    ready_.Put(group, groups_.Claim(*group, first->claim().left));
+  } else {
+    ready_.Remove(group);
+  }
+  if (first == nullptr && !group->held && group->held_owners == 0) {
+    group->rate.reset();
+    groups_.Rest(group);
+  }
+}
+
+// ---- Turns ----
+
+SendQueue::Turn SendQueue::Next() {
+  const bool limited =
+      (rates_ != nullptr && !rates_->empty()) || (paces_ != nullptr && !paces_->empty());
+  const uint64_t now_ns = limited ? MonotonicNanoseconds() : 0;
+  ReleaseDue(now_ns);
+  for (;;) {
+    Owner* owner = NextByFloor(now_ns);
+    const bool by_floor = owner != nullptr;
+    if (!by_floor) owner = NextByTurn();
+    if (owner == nullptr) break;
+    Job* const job = Admit(owner, now_ns);
+    if (job == nullptr) continue;
+    by_floor_ = by_floor;
+    floor_turns_ = by_floor ? floor_turns_ + 1 : 0;
+    if (Request* send = job->small.PopFront(); send != nullptr) return {send, false};
+    return {job->bulk.Pop(), true};
+  }
+  floor_turns_ = 0;
+  CallWhenDue(now_ns);
+  return {};
+}
+
+/// Returns the owner that is furthest behind its floor, of those at which this turn looks; null if
+/// none is.
+SendQueue::Owner* SendQueue::NextByFloor(uint64_t now_ns) {
+  if (floor_turns_ >= kMostFloorTurns) return nullptr;
+  Owner* next = nullptr;
   double most = 0;
-  groups_.ForEach([&](Group& group) {
-    group.jobs.ForEach([&](Job& job) {
-      if (!job.HasSends()) return;
-      OwnerRate* const rate = rates_->Of(job.tenant, job.owner);
-      const double behind = rate == nullptr ? 0 : rate->SecondsBehind(now_ns);
-      if (behind <= most || Holds(job)) return;
-      most = behind;
-      next = &job;
-    });
-  });
+  const FloorPlace* const first = floors_.Front();
+  for (int looks = 0; looks < kMostFloorLooks; ++looks) {
+    FloorPlace* const place = floors_.Front();
+    if (place == nullptr || (looks > 0 && place == first)) break;
+    floors_.PushBack(place);
+    ++looks_;
+    const double behind = place->owner->rate->SecondsBehind(now_ns);
+    if (behind <= most || place->owner->group->held) continue;
+    most = behind;
+    next = place->owner;
+  }
   return next;
 }
 
-SendQueue::Turn SendQueue::Next() {
-  Job* job = NextByFloor();
-  by_floor_ = job != nullptr;
-  floor_turns_ = by_floor_ ? floor_turns_ + 1 : 0;
-  if (job == nullptr) {
-    Group* const group = groups_.Next();
-    if (group == nullptr) return {};
-    job = group->jobs.Next();
+/// Returns the owner whose turn it is; null if none has anything to send, or may.
+SendQueue::Owner* SendQueue::NextByTurn() {
+  auto* const group = static_cast<Group*>(ready_.Next());
+  return group == nullptr ? nullptr : static_cast<Owner*>(group->ready.Next());
+}
+
+/// Returns the job that may send for an owner that seems to be able to. If none may, finds the
+/// owner's new place or puts it aside, and returns null.
+SendQueue::Job* SendQueue::Admit(Owner* owner, uint64_t now_ns) {
+  ++looks_;
+  auto* const job = static_cast<Job*>(owner->jobs.Next());
+  const Request* const send = job->Front();
+  // The claim may be that of a send that has left.
+  if (send == nullptr || static_cast<double>(send->left) != job->claim().left) {
+    Place(job);
+    return nullptr;
   }
-  if (Request* send = job->small.PopFront(); send != nullptr) return {send, false};
-  return {job->bulk.Pop(), true};
+  if (const double wait_ns = WaitNs(*owner->group, now_ns); wait_ns > 0) {
+    Hold(owner->group, wait_ns, now_ns);
+    return nullptr;
+  }
+  if (const double wait_ns = WaitNs(*owner, now_ns); wait_ns > 0) {
+    Hold(owner, wait_ns, now_ns);
+    return nullptr;
+  }
+  return job;
 }
 
 void SendQueue::Charge(const Request& send, size_t bytes) {
-  Group* group = groups_.Of(GroupOf(send.share));
-  Job* job = group->jobs.Of(send.share.job);
+  Group* const group = groups_.Find(GroupOf(send.share));
+  Job* const job = group == nullptr ? nullptr : group->jobs.Find(send.share.job);
+  if (job == nullptr) return;
+  Owner* const owner = job->owner;
   job->sent += bytes;
-  if (job->pace != nullptr) job->pace->Charge(bytes);
-  if (rates_ != nullptr) rates_->Charge(send.share.tenant, send.share.owner, bytes);
+  if (owner->pace != nullptr) owner->pace->Charge(bytes);
+  if (owner->rate != nullptr) owner->rate->Charge(bytes);
+  if (group->rate != nullptr) group->rate->Charge(bytes);
   // What a floor is for comes on top of the turns, but counts towards it whichever way it has gone.
-  if (by_floor_) return;
-  groups_.Charge(group, bytes);
-  group->jobs.Charge(job, bytes);
+  if (!by_floor_) {
+    groups_.Charge(group, bytes);
+    groups_.SetBack(&ready_);
+    // Jobs weigh 1. Their clock counts bytes and is exact for 2^53 of them, so it stays.
+    group->jobs.Charge(job, bytes);
+  }
+  Place(job);
 }
+
+// ---- Who has to wait ----
+
+/// Returns the nanoseconds until an owner's limit and its cap let something go; 0: it may go now.
+double SendQueue::WaitNs(const Owner& owner, uint64_t now_ns) const {
+  const double pace_ns = owner.pace == nullptr ? 0 : owner.pace->WaitNs(now_ns);
+  if (owner.rate == nullptr || !rates_->keeps_caps()) return pace_ns;
+  return std::max(pace_ns, owner.rate->WaitNs(now_ns));
+}
+
+/// Returns the nanoseconds until the cap of a group's tenant lets something go; 0: it may go now.
+double SendQueue::WaitNs(const Group& group, uint64_t now_ns) const {
+  if (group.rate == nullptr || !rates_->keeps_caps()) return 0;
+  return group.rate->WaitNs(now_ns);
+}
+
+void SendQueue::Hold(Owner* owner, double wait_ns, uint64_t now_ns) {
+  owner->held = true;
+  ++owner->group->held_owners;
+  Place(owner);
+  const double wait = std::min(wait_ns, WriterWaits::kLongestWaitNs);
+  const double due = static_cast<double>(now_ns) + wait;
+  held_owners_.Put(owner, {.number = owner->id, .start = due, .leads_from = due});
+  // If the limit is lifted, this calls the writer earlier.
+  if (owner->pace != nullptr) owner->pace->CallLater(writer_, wait, now_ns);
+}
+
+void SendQueue::Hold(Group* group, double wait_ns, uint64_t now_ns) {
+  group->held = true;
+  group->due_ns = now_ns + static_cast<uint64_t>(std::min(wait_ns, WriterWaits::kLongestWaitNs));
+  Place(group);
+  held_groups_.PushBack(group);
+}
+
+void SendQueue::Release(Owner* owner) {
+  held_owners_.Remove(owner);
+  owner->held = false;
+  --owner->group->held_owners;
+  Place(owner);
+}
+
+void SendQueue::Release(Group* group) {
+  group->held = false;
+  group->Unlink();
+  Place(group);
+}
+
+void SendQueue::ReleaseDue(uint64_t now_ns) {
+  const auto now = static_cast<double>(now_ns);
+  for (;;) {
+    TurnPlace* const first = held_owners_.Next();
+    if (first == nullptr || first->claim().start > now) break;
+    Release(static_cast<Owner*>(first));
+  }
+  for (Group* group = held_groups_.Front(); group != nullptr;) {
+    Group* const after = held_groups_.After(group);
+    if (group->due_ns <= now_ns) Release(group);
+    group = after;
+  }
+}
+
+/// Has the writer called when the first of those who are held may go on.
+void SendQueue::CallWhenDue(uint64_t now_ns) {
+  if (auto* const owner = static_cast<Owner*>(held_owners_.Next()); owner != nullptr) {
+    const double wait_ns = owner->claim().start - static_cast<double>(now_ns);
+    if (owner->pace != nullptr) {
+      owner->pace->CallLater(writer_, wait_ns, now_ns);
+    } else if (rates_ != nullptr) {
+      rates_->CallLater(writer_, wait_ns, now_ns);
+    }
+  }
+  if (rates_ == nullptr) return;
+  for (Group* group = held_groups_.Front(); group != nullptr; group = held_groups_.After(group)) {
+    rates_->CallLater(writer_, static_cast<double>(group->due_ns - now_ns), now_ns);
+  }
+}
+
+// ---- Settings ----
 
 void SendQueue::SetPaces(const RailPaces& paces, Poller::Handler* writer) {
   paces_ = &paces;
   writer_ = writer;
   groups_.ForEach([&](Group& group) {
-    group.jobs.ForEach([&](Job& job) { job.pace = paces.Of(job.tenant, job.owner); });
+    const auto tenant = static_cast<uint32_t>(group.id);
+    group.owners.ForEach([&](Owner& owner) {
+      owner.pace = paces.Of(tenant, owner.id);
+      if (owner.held) Release(&owner);
+    });
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 
 namespace harmonaize::transport {
@@ -11,11 +12,6 @@ namespace {
 
 constexpr uint64_t kOneSecondNs = 1'000'000'000;
 constexpr size_t kRatesFrame = 16 << 10;
-
-class Waiter final : public Poller::Handler {
- public:
-  void OnReady(uint32_t /*events*/) override {}
-};
 
 class OwnerRatesTest : public ::testing::Test {
  protected:
@@ -37,7 +33,7 @@ TEST_F(OwnerRatesTest, ACapHoldsForAllJobsOfAnOwner) {
   for (; now_ns < 11 * kOneSecondNs; now_ns += 100'000) {
     for (uint64_t job = 1; job <= 2; ++job) {
       rates_->Note({.tenant = 1, .job = job, .owner = 7, .cap = 10e6}, now_ns);
-      OwnerRate* const rate = rates_->Of(1, 7);
+      const std::shared_ptr<OwnerRate> rate = rates_->Of(1, 7);
       if (rate->WaitNs(now_ns) > 0) continue;
       rate->Charge(kRatesFrame);
       sent += kRatesFrame;
@@ -47,27 +43,22 @@ TEST_F(OwnerRatesTest, ACapHoldsForAllJobsOfAnOwner) {
   EXPECT_GE(sent, 0.99 * 100e6);
 }
 
-TEST_F(OwnerRatesTest, ACapOfATenantHoldsForAllItsOwners) {
-  Waiter writer;
-  const TenantShare other{.tenant = 2, .owner = 1, .cap = 1e9};
+TEST_F(OwnerRatesTest, ACapOfATenantIsKeptBesideThoseOfItsOwners) {
   const auto owned = [](uint64_t owner, float tenant_cap) {
     return TenantShare{.tenant = 1, .owner = owner, .cap = 1e9, .tenant_cap = tenant_cap};
   };
   for (uint64_t owner = 1; owner <= 2; ++owner) rates_->Note(owned(owner, 1e6), kOneSecondNs);
-  rates_->Note(other, kOneSecondNs);
-  EXPECT_TRUE(rates_->Admit(1, 2, &writer));
-  rates_->Charge(1, 1, size_t{1} << 40);  // days of the tenant's cap
-  EXPECT_GT(rates_->Of(1, 1)->WaitNs(kOneSecondNs), 0);
+  rates_->Note({.tenant = 2, .owner = 1, .cap = 1e9}, kOneSecondNs);
+  EXPECT_EQ(rates_->OfTenant(2), nullptr);
+  const std::shared_ptr<OwnerRate> tenant = rates_->OfTenant(1);
+  ASSERT_NE(tenant, nullptr);
+  tenant->Charge(size_t{1} << 40);  // days
+  EXPECT_GT(tenant->WaitNs(2 * kOneSecondNs), 0);
   EXPECT_EQ(rates_->Of(1, 2)->WaitNs(2 * kOneSecondNs), 0) << "it has not reached its own cap";
-  EXPECT_FALSE(rates_->Admit(1, 2, &writer));
-  EXPECT_FALSE(rates_->Admit(1, 3, &writer)) << "an owner without terms";
-  EXPECT_TRUE(rates_->Admit(2, 1, &writer));
-  EXPECT_TRUE(rates_->Admit(1, 0, &writer)) << "the daemon's own";
-  rates_->Note({.tenant = 1}, kOneSecondNs);
-  EXPECT_FALSE(rates_->Admit(1, 2, &writer)) << "the daemon's own messages lift no cap";
-  rates_->Note(owned(2, 0), kOneSecondNs);
-  EXPECT_TRUE(rates_->Admit(1, 2, &writer));
-  rates_->Forget(&writer);
+  rates_->Note({.tenant = 1}, 2 * kOneSecondNs);
+  EXPECT_GT(tenant->WaitNs(2 * kOneSecondNs), 0) << "the daemon's own messages lift no cap";
+  rates_->Note(owned(2, 0), 2 * kOneSecondNs);
+  EXPECT_EQ(tenant->WaitNs(2 * kOneSecondNs), 0);
 }
 
 TEST_F(OwnerRatesTest, AFloorIsWhatIsLackingToItsRate) {
@@ -77,7 +68,7 @@ TEST_F(OwnerRatesTest, AFloorIsWhatIsLackingToItsRate) {
   // The device sends 100 MB/s; whoever is not behind its floor lets the others go first.
   for (; now_ns < 11 * kOneSecondNs; now_ns += kRatesFrame * 10) {
     rates_->Note({.tenant = 1, .job = 1, .owner = 7, .floor = 40e6}, now_ns);
-    OwnerRate* const rate = rates_->Of(1, 7);
+    const std::shared_ptr<OwnerRate> rate = rates_->Of(1, 7);
     if (rate->SecondsBehind(now_ns) > 0) {
       rate->Charge(kRatesFrame);
       promised += kRatesFrame;
@@ -93,10 +84,86 @@ TEST_F(OwnerRatesTest, AFloorIsWhatIsLackingToItsRate) {
 TEST_F(OwnerRatesTest, AFloorHoldsAtOnceAfterMoreThanThat) {
   uint64_t now_ns = kOneSecondNs;
   rates_->Note({.tenant = 1, .job = 1, .owner = 7, .floor = 40e6}, now_ns);
-  OwnerRate* const rate = rates_->Of(1, 7);
+  const std::shared_ptr<OwnerRate> rate = rates_->Of(1, 7);
   for (int i = 0; i < 100'000; ++i) rate->Charge(kRatesFrame);
   now_ns += 2'000'000;
   EXPECT_GT(rate->SecondsBehind(now_ns), 0);
+}
+
+/// Asks for floors on a device that always has something to send for all owners that are behind.
+class TenantFloorTest : public OwnerRatesTest {
+ protected:
+  void Note(uint64_t owner, float floor, float tenant_floor) {
+    rates_->Note({.tenant = 1, .owner = owner, .floor = floor, .tenant_floor = tenant_floor},
+                 now_ns_);
+  }
+  /// Returns the bytes that floors of these owners take in ten seconds.
+  std::map<uint64_t, double> Take(uint64_t owners) {
+    std::map<uint64_t, double> taken;
+    for (const uint64_t end_ns = now_ns_ + 10 * kOneSecondNs; now_ns_ < end_ns; now_ns_ += 50'000) {
+      for (uint64_t owner = 1; owner <= owners; ++owner) {
+        const std::shared_ptr<OwnerRate> rate = rates_->Of(1, owner);
+        if (rate == nullptr || rate->SecondsBehind(now_ns_) <= 0) continue;
+        rate->Charge(kRatesFrame);
+        taken[owner] += kRatesFrame;
+      }
+    }
+    return taken;
+  }
+
+  uint64_t now_ns_ = kOneSecondNs;
+};
+
+TEST_F(TenantFloorTest, HoldsForAllItsOwnersTogetherFirstComeFirstServed) {
+  for (uint64_t owner = 1; owner <= 3; ++owner) Note(owner, 4e6F, 10e6F);
+  rates_->Note({.tenant = 2, .owner = 1, .floor = 4e6F, .tenant_floor = 4e6F}, now_ns_);
+  std::map<uint64_t, double> taken = Take(3);
+  EXPECT_NEAR(taken[1], 40e6, 1e6);
+  EXPECT_NEAR(taken[2], 40e6, 1e6);
+  EXPECT_NEAR(taken[3], 20e6, 1e6) << "what is left of the bound";
+  EXPECT_GT(rates_->Of(2, 1)->SecondsBehind(now_ns_), 0) << "another tenant's";
+}
+
+TEST_F(TenantFloorTest, ManyOwnersTakeNoMoreThanItAllows) {
+  for (uint64_t owner = 1; owner <= 100; ++owner) Note(owner, 10e6F, 10e6F);
+  double sum = 0;
+  for (const auto& [owner, taken] : Take(100)) sum += taken;
+  EXPECT_NEAR(sum, 100e6, 2e6);
+}
+
+TEST_F(TenantFloorTest, WhatAnOwnerGivesUpTheNextMessageOfAnotherGets) {
+  Note(1, 10e6F, 10e6F);
+  Note(2, 10e6F, 10e6F);
+  EXPECT_FALSE(rates_->Of(1, 2)->has_floor());
+  Note(1, 4e6F, 10e6F);
+  Note(2, 10e6F, 10e6F);
+  std::map<uint64_t, double> taken = Take(2);
+  EXPECT_NEAR(taken[1], 40e6, 1e6);
+  EXPECT_NEAR(taken[2], 60e6, 1e6);
+}
+
+TEST_F(TenantFloorTest, WhatAForgottenOwnerHadOthersGet) {
+  Note(1, 10e6F, 10e6F);
+  now_ns_ += OwnerRates::kForgottenNs / 2;
+  Note(2, 10e6F, 10e6F);
+  EXPECT_FALSE(rates_->Of(1, 2)->has_floor());
+  now_ns_ += OwnerRates::kForgottenNs;
+  Note(2, 10e6F, 10e6F);
+  EXPECT_EQ(rates_->Of(1, 1), nullptr);
+  EXPECT_TRUE(rates_->Of(1, 2)->has_floor());
+}
+
+TEST_F(TenantFloorTest, ALowerOneHoldsWithTheNextMessageOfEach) {
+  for (uint64_t owner = 1; owner <= 2; ++owner) Note(owner, 5e6F, 10e6F);
+  for (uint64_t owner = 1; owner <= 2; ++owner) Note(owner, 5e6F, 6e6F);
+  double sum = 0;
+  for (const auto& [owner, taken] : Take(2)) sum += taken;
+  EXPECT_NEAR(sum, 60e6, 1e6);
+}
+
+TEST_F(TenantFloorTest, AloneItIsNoReasonToKeepRates) {
+  Note(1, 0, 10e6F);
+  EXPECT_TRUE(rates_->empty());
 }
 
 TEST_F(OwnerRatesTest, OwnersWithoutTermsTakeNoRoom) {
@@ -116,6 +183,18 @@ TEST_F(OwnerRatesTest, OwnersThatAreSilentAreForgotten) {
   rates_->Note({.tenant = 2, .job = 1, .owner = 1, .cap = 1e6}, now_ns);
   EXPECT_EQ(rates_->Of(1, 1), nullptr);
   EXPECT_NE(rates_->Of(2, 1), nullptr);
+}
+
+TEST_F(OwnerRatesTest, OwnersWhoseRateIsHeldAreNot) {
+  uint64_t now_ns = 100 * kOneSecondNs;
+  rates_->Note({.tenant = 1, .owner = 1, .cap = 1e6}, now_ns);
+  std::shared_ptr<OwnerRate> held = rates_->Of(1, 1);
+  for (const bool is_held : {true, false}) {
+    if (!is_held) held.reset();
+    now_ns += 2 * OwnerRates::kForgottenNs;
+    rates_->Note({.tenant = 2, .owner = 1, .cap = 1e6}, now_ns);
+    EXPECT_EQ(rates_->Of(1, 1) != nullptr, is_held);
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "src/transport/queue/send_queue.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <deque>
 #include <map>
@@ -197,10 +198,83 @@ TEST_F(SendQueueTest, ManyTenantsComeAndGo) {
   }
 }
 
+// A send that leaves may have been the one by which its job had its place.
+TEST_F(SendQueueTest, WhoseFirstSendHasLeftGoesByTheNextOne) {
+  queue_.SetRate(1e9);
+  Request* nearest = Make(1, 1, 1 << 20, 1);
+  Request* far = Make(1, 1, 1 << 20, 2);
+  Request* near = Make(2, 1, 1 << 20, 3);
+  nearest->left = 1 << 20;
+  far->left = 64 << 20;
+  near->left = 8 << 20;
+  for (Request* send : {nearest, far, near}) queue_.PushBulk(send);
+  nearest->Unlink();
+  EXPECT_EQ(queue_.Next().send, near);
+  EXPECT_EQ(queue_.Next().send, far);
+}
+
+TEST_F(SendQueueTest, AJobMayComeToAnotherOwner) {
+  Request* first = Make(1, 1, 64);
+  Request* second = Make(1, 1, 64);
+  first->share.owner = 7;
+  second->share.owner = 8;
+  queue_.Push(first);
+  queue_.Push(second);
+  for (Request* send : {first, second}) {
+    EXPECT_EQ(queue_.Next().send, send) << "in order within the job";
+    queue_.Charge(*send, 64);
+  }
+  EXPECT_EQ(queue_.Next().send, nullptr);
+}
+
+// Neither owners nor the number of a tenant's jobs that each has make a difference.
+TEST_F(SendQueueTest, JobsShareAlikeWhoeverOwnsThem) {
+  for (uint64_t job = 1; job <= 5; ++job) {
+    Request* send = Make(1, 1, 1 << 30, job);
+    send->share.job = job;
+    send->share.owner = job == 1 ? 7 : 8;
+    queue_.PushBulk(send);
+  }
+  std::map<uint64_t, int> turns;
+  for (int i = 0; i < 500; ++i) {
+    const SendQueue::Turn turn = queue_.Next();
+    queue_.Charge(*turn.send, 64 << 10);
+    ++turns[turn.send->share.job];
+    queue_.ReturnBulk(turn.send);
+  }
+  for (uint64_t job = 1; job <= 5; ++job) EXPECT_EQ(turns[job], 100) << job;
+}
+
+// The bound holds among jobs of one tenant, too, whoever owns them.
+TEST_F(SendQueueTest, NoJobGetsFurtherAheadThanTheLeadWhoeverOwnsThem) {
+  queue_.SetRate(40e6);
+  std::vector<Request*> sends;
+  for (uint64_t job = 1; job <= 4; ++job) {
+    Request* send = sends.emplace_back(Make(1, 1, 1 << 30, job));
+    send->share.job = job;
+    send->share.owner = 1 + job % 2;
+    send->left = (size_t{1} << 20) << (2 * job);
+    queue_.PushBulk(send);
+  }
+  std::map<uint64_t, double> sent;
+  for (int i = 0; i < 10'000; ++i) {
+    const SendQueue::Turn turn = queue_.Next();
+    queue_.Charge(*turn.send, 64 << 10);
+    sent[turn.send->share.job] += 64 << 10;
+    queue_.ReturnBulk(turn.send);
+    for (uint64_t job = 1; job <= 4; ++job) {
+      ASSERT_LE(sent[job] - sent[4], 40e6 * SendQueue::kLeadSeconds + (64 << 10)) << job;
+    }
+  }
+  EXPECT_GT(sent[1], sent[4]);
+}
+
 /// Called when a tenant may go on.
 class Writer final : public Poller::Handler {
  public:
   void OnReady(uint32_t /*events*/) override {}
+  void OnLater() override { ++called; }
+  int called = 0;
 };
 
 TEST_F(SendQueueTest, WhoIsHeldBackLetsTheOthersPass) {
@@ -321,6 +395,143 @@ TEST_F(OwnerRatesQueueTest, WhoHasItsFloorTakesTurns) {
   queue_.PushBulk(Make(2, 1, 1 << 30, 2));
   for (int i = 0; i < 100; ++i) Turn(64 << 10);
   EXPECT_NEAR(static_cast<double>(sent_[1]), static_cast<double>(sent_[2]), 128 << 10);
+}
+
+TEST_F(OwnerRatesQueueTest, TheCapOfATenantHoldsForAllItsOwners) {
+  Request* one = Make(1, 1000, 64 << 10, 1);
+  Request* other_owner = Make(1, 1000, 64 << 10, 2);
+  Request* own_message = Make(1, 1, 64 << 10, 3);
+  Request* stranger = Make(2, 1, 64 << 10, 4);
+  one->share = {.tenant = 1, .weight = 1000, .job = 1, .owner = 7, .tenant_cap = 1e6F};
+  other_owner->share = {.tenant = 1, .weight = 1000, .job = 2, .owner = 8, .tenant_cap = 1e6F};
+  stranger->share.owner = 1;
+  queue_.Push(one);
+  rates_->OfTenant(1)->Charge(size_t{1} << 40);  // days
+  for (Request* send : {other_owner, own_message, stranger}) queue_.Push(send);
+  std::map<const Request*, int> turns;
+  for (int i = 0; i < 20; ++i) {
+    const SendQueue::Turn turn = queue_.Next();
+    ASSERT_NE(turn.send, nullptr);
+    queue_.Charge(*turn.send, 64 << 10);
+    ++turns[turn.send];
+    queue_.Push(turn.send);
+  }
+  EXPECT_EQ(turns[own_message], 10) << "the daemon's own: no term holds for them";
+  EXPECT_EQ(turns[stranger], 10);
+  own_message->Unlink();
+  stranger->Unlink();
+  EXPECT_EQ(queue_.Next().send, nullptr);
+  other_owner->Unlink();
+  other_owner->share.tenant_cap = 0;
+  queue_.Push(other_owner);
+  EXPECT_NE(queue_.Next().send, nullptr) << "lifted by a message";
+}
+
+TEST_F(OwnerRatesQueueTest, WhoIsHeldBackGoesOnInTime) {
+  Request* capped = Make(1, 1, 1 << 30, 1);
+  capped->share = {.tenant = 1, .job = 1, .owner = 7, .cap = 100e6F};
+  queue_.PushBulk(capped);
+  for (int frames = 0; frames < 10;) {
+    const SendQueue::Turn turn = queue_.Next();
+    if (turn.send != nullptr) {
+      ++frames;
+      queue_.Charge(*turn.send, 64 << 10);
+      queue_.ReturnBulk(turn.send);
+      continue;
+    }
+    // The writer is called: nobody else would ask again.
+    pollfd event{poller_->fd(), POLLIN, 0};
+    ASSERT_EQ(::poll(&event, 1, 10'000), 1);
+    writer_.called = 0;
+    poller_->Poll();
+    poller_->RunLater();
+    EXPECT_EQ(writer_.called, 1);
+  }
+}
+
+/// Jobs of one tenant that all have to wait, beside a stranger's that does not.
+class CrowdTest : public OwnerRatesQueueTest {
+ protected:
+  static constexpr uint64_t kJobs = 2000;
+  static constexpr int kTurns = 100;
+
+  /// Adds a job of a new owner.
+  void AddJob(const TenantShare& terms) {
+    Request* send = Make(1, 1000, 64 << 10, 1 + ++jobs_);
+    send->share = terms;
+    send->share.tenant = 1;
+    send->share.job = jobs_;
+    if (terms.owner == 0) send->share.owner = jobs_;
+    queue_.Push(send);
+    const std::shared_ptr<OwnerRate> rate = rates_->Of(1, send->share.owner);
+    if (rate != nullptr) rate->Charge(size_t{1} << 40);  // months of a cap
+  }
+  /// Returns how many looks at owners the turns of a stranger's messages take.
+  uint64_t LooksOfStrangersTurns() {
+    Request* stranger = Make(2, 1, 64 << 10, 1);
+    stranger->share.owner = 1;
+    queue_.Push(stranger);
+    Strangers(stranger);  // who has reached a limit is put aside
+    const uint64_t before = queue_.looks();
+    for (int i = 0; i < kTurns; ++i) Strangers(stranger);
+    return queue_.looks() - before;
+  }
+
+ private:
+  void Strangers(Request* stranger) {
+    const SendQueue::Turn turn = queue_.Next();
+    ASSERT_EQ(turn.send, stranger);
+    queue_.Charge(*turn.send, 64 << 10);
+    queue_.Push(turn.send);
+  }
+
+  uint64_t jobs_ = 0;
+};
+
+TEST_F(CrowdTest, JobsOfOneOwnerAreLookedAtOnce) {
+  for (uint64_t job = 1; job <= kJobs; ++job) AddJob({.owner = 7, .cap = Pace::kLeastRate});
+  EXPECT_LE(LooksOfStrangersTurns(), 2 * kTurns);
+}
+
+TEST_F(CrowdTest, OwnersThatHaveReachedTheirCapsAreNotLookedAtEachTurn) {
+  for (uint64_t job = 1; job <= kJobs; ++job) AddJob({.cap = Pace::kLeastRate});
+  EXPECT_LE(LooksOfStrangersTurns(), kTurns + 2 * kJobs);
+}
+
+TEST_F(CrowdTest, OwnersOfATenantThatHasReachedItsCapAreNotLookedAt) {
+  AddJob({.tenant_cap = 1});
+  rates_->OfTenant(1)->Charge(size_t{1} << 40);
+  for (uint64_t job = 2; job <= kJobs; ++job) AddJob({.tenant_cap = 1});
+  EXPECT_LE(LooksOfStrangersTurns(), 2 * kTurns);
+}
+
+TEST_F(CrowdTest, OwnersWithFloorsAreNotAllLookedAtInATurn) {
+  for (uint64_t job = 1; job <= kJobs; ++job) AddJob({.floor = 1e-3F});
+  // They have had their floors, and their tenant its cap.
+  Request* capped = Make(1, 1000, 64 << 10, 1);
+  capped->share = {.tenant = 1, .job = 1, .owner = 1, .floor = 1e-3F, .tenant_cap = 1};
+  queue_.Push(capped);
+  rates_->OfTenant(1)->Charge(size_t{1} << 40);
+  EXPECT_LE(LooksOfStrangersTurns(), kTurns * (1 + SendQueue::kMostFloorLooks));
+}
+
+// However many have floors, each of them gets it.
+TEST_F(OwnerRatesQueueTest, FloorsHoldWhateverTheNumberOfOwners) {
+  constexpr int kOwners = 3 * SendQueue::kMostFloorLooks;
+  for (uint64_t owner = 1; owner <= kOwners; ++owner) {
+    Request* send = Make(1, 1, 64 << 10, 10 + owner);
+    send->share = {.tenant = 1, .job = owner, .owner = owner, .floor = 1e18F};
+    queue_.Push(send);
+  }
+  queue_.PushBulk(Make(2, 1e6F, 1 << 30, 1));
+  int of_floors = 0;
+  for (int i = 0; i < kOwners + kOwners / SendQueue::kMostFloorTurns; ++i) {
+    const SendQueue::Turn turn = queue_.Next();
+    queue_.Charge(*turn.send, 64 << 10);
+    if (turn.bulk) queue_.ReturnBulk(turn.send);
+    of_floors += turn.bulk ? 0 : 1;
+  }
+  EXPECT_GE(of_floors, kOwners - 1);
 }
 
 TEST(TenantMixTest, SharedWhileSeveralSend) {

@@ -80,14 +80,17 @@ TEST_F(JobShareTest, OverridesMakeAnOwnerOfTheirOwn) {
 
 // Overrides make other owners, but not another tenant.
 TEST_F(JobShareTest, TheBoundOfTheTenantHoldsForAllCommunicators) {
-  tenant_.link_bounds.most_cap = 5e6;
+  tenant_.link_bounds = {.most_floor = 3e6, .most_cap = 5e6};
   Requirements granted;
   granted.overrides.push_back({{"communicator", std::string("tp0")}, {"bandwidth_cap", 4e6}});
   job_.terms = std::make_shared<const JobTerms>(std::move(granted));
   EXPECT_EQ(ShareOf(job_, "tp0", 1).tenant_cap, 5e6F);
   EXPECT_EQ(ShareOf(job_, "dp0", 2).tenant_cap, 5e6F);
   EXPECT_EQ(share_.Of(job_).tenant_cap, 5e6F);
-  tenant_.link_bounds.most_cap = 0;
+  EXPECT_EQ(ShareOf(job_, "tp0", 1).tenant_floor, 3e6F);
+  EXPECT_EQ(share_.Of(job_).tenant_floor, 3e6F);
+  tenant_.link_bounds = {.most_floor = 2e6};
+  EXPECT_EQ(share_.Of(job_).tenant_floor, 2e6F) << "another policy takes effect at once";
   EXPECT_EQ(share_.Of(job_).tenant_cap, 0) << "another policy takes effect at once";
 }
 
