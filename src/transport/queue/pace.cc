@@ -87,8 +87,7 @@ void RailPaces::Set(const RailLimits& limits) {
 }
 
 Pace* RailPaces::Of(uint32_t tenant, uint64_t owner) const {
-  auto found = paces_.find({tenant, owner});
-  if (found == paces_.end() && owner != 0) found = paces_.find({tenant, 0});
+  const auto found = paces_.find({tenant, owner});
   return found == paces_.end() ? nullptr : found->second.get();
 }
 

@@ -74,7 +74,8 @@ class Pace {
   TokenBucket tokens_;
 };
 
-/// The paces of the owners that are limited on a rail, shared by all of its connections.
+/// The paces of the owners and tenants that are limited on a rail, shared by all of its
+/// connections.
 class RailPaces {
  public:
   explicit RailPaces(Poller* poller) : poller_(poller) {}
@@ -82,13 +83,17 @@ class RailPaces {
   /// Replaces the limits. Pointers to paces of owners that are not limited any more become invalid.
   /// An owner for which no timer can be made is not limited.
   void Set(const RailLimits& limits);
-  /// Returns the pace of an owner, or that of its tenant; nullptr: it is not limited.
+  /// Returns the pace of an owner; nullptr: it is not limited, but its tenant may be.
   Pace* Of(uint32_t tenant, uint64_t owner) const;
+  /// Returns the pace of all owners of a tenant together; nullptr: they are not limited.
+  Pace* OfTenant(uint32_t tenant) const { return Of(tenant, kWholeTenant); }
   bool empty() const { return paces_.empty(); }
   void Forget(Poller::Handler* writer);
 
  private:
   using Owner = std::pair<uint32_t, uint64_t>;  // with the tenant
+  /// Stands for all owners of a tenant (OwnerLimit::owner).
+  static constexpr uint64_t kWholeTenant = 0;
 
   Poller* const poller_;
   std::map<Owner, std::unique_ptr<Pace>> paces_;

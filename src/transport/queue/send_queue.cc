@@ -58,7 +58,7 @@ SendQueue::Owner* SendQueue::OwnerOf(const TenantShare& share, Group* group) {
 /// Notes the terms with which a message comes. They may let an owner go on that was put aside.
 void SendQueue::SetTerms(const TenantShare& share, Owner* owner) {
   Group* const group = owner->group;
-  owner->pace = paces_ == nullptr ? nullptr : paces_->Of(share.tenant, share.owner);
+  SetPaces(owner);
   if (rates_ == nullptr || share.owner == 0) return;
   const bool has_terms = share.floor > 0 || share.cap > 0 || share.tenant_cap > 0;
   if (!has_terms && rates_->empty()) return;
@@ -68,6 +68,15 @@ void SendQueue::SetTerms(const TenantShare& share, Owner* owner) {
   group->rate = rates_->OfTenant(share.tenant);
   if (owner->held && WaitNs(*owner, now_ns) <= 0) Release(owner);
   if (group->held && WaitNs(*group, now_ns) <= 0) Release(group);
+}
+
+/// Notes the paces of an owner and its tenant. Nothing limits the daemon's own messages.
+void SendQueue::SetPaces(Owner* owner) const {
+  Group* const group = owner->group;
+  const auto tenant = static_cast<uint32_t>(group->id);
+  const bool is_limited = paces_ != nullptr && owner->id != 0;
+  owner->pace = is_limited ? paces_->Of(tenant, owner->id) : nullptr;
+  group->pace = is_limited ? paces_->OfTenant(tenant) : nullptr;
 }
 
 /// Finds the place of a job among others, after what it sends next or what it has had has changed.
@@ -198,6 +207,7 @@ void SendQueue::Charge(const Request& send, size_t bytes) {
   Owner* const owner = job->owner;
   job->sent += bytes;
   if (owner->pace != nullptr) owner->pace->Charge(bytes);
+  if (group->pace != nullptr) group->pace->Charge(bytes);
   if (owner->rate != nullptr) owner->rate->Charge(bytes);
   if (group->rate != nullptr) group->rate->Charge(bytes);
   // What a floor is for comes on top of the turns, but counts towards it whichever way it has gone.
@@ -219,10 +229,12 @@ double SendQueue::WaitNs(const Owner& owner, uint64_t now_ns) const {
   return std::max(pace_ns, owner.rate->WaitNs(now_ns));
 }
 
-/// Returns the nanoseconds until the cap of a group's tenant lets something go; 0: it may go now.
+/// Returns the nanoseconds until the limit and the cap of a group's tenant let something go; 0: it
+/// may go now.
 double SendQueue::WaitNs(const Group& group, uint64_t now_ns) const {
-  if (group.rate == nullptr || !rates_->keeps_caps()) return 0;
-  return group.rate->WaitNs(now_ns);
+  const double pace_ns = group.pace == nullptr ? 0 : group.pace->WaitNs(now_ns);
+  if (group.rate == nullptr || !rates_->keeps_caps()) return pace_ns;
+  return std::max(pace_ns, group.rate->WaitNs(now_ns));
 }
 
 void SendQueue::Hold(Owner* owner, double wait_ns, uint64_t now_ns) {
@@ -238,9 +250,12 @@ void SendQueue::Hold(Owner* owner, double wait_ns, uint64_t now_ns) {
 
 void SendQueue::Hold(Group* group, double wait_ns, uint64_t now_ns) {
   group->held = true;
-  group->due_ns = now_ns + static_cast<uint64_t>(std::min(wait_ns, WriterWaits::kLongestWaitNs));
+  const double wait = std::min(wait_ns, WriterWaits::kLongestWaitNs);
+  group->due_ns = now_ns + static_cast<uint64_t>(wait);
   Place(group);
   held_groups_.PushBack(group);
+  // If the limit is lifted, this calls the writer earlier.
+  if (group->pace != nullptr) group->pace->CallLater(writer_, wait, now_ns);
 }
 
 void SendQueue::Release(Owner* owner) {
@@ -273,16 +288,18 @@ void SendQueue::ReleaseDue(uint64_t now_ns) {
 /// Has the writer called when the first of those who are held may go on.
 void SendQueue::CallWhenDue(uint64_t now_ns) {
   if (auto* const owner = static_cast<Owner*>(held_owners_.Next()); owner != nullptr) {
-    const double wait_ns = owner->claim().start - static_cast<double>(now_ns);
-    if (owner->pace != nullptr) {
-      owner->pace->CallLater(writer_, wait_ns, now_ns);
-    } else if (rates_ != nullptr) {
-      rates_->CallLater(writer_, wait_ns, now_ns);
-    }
+    CallLater(owner->pace, owner->claim().start - static_cast<double>(now_ns), now_ns);
   }
-  if (rates_ == nullptr) return;
   for (Group* group = held_groups_.Front(); group != nullptr; group = held_groups_.After(group)) {
-    rates_->CallLater(writer_, static_cast<double>(group->due_ns - now_ns), now_ns);
+    CallLater(group->pace, static_cast<double>(group->due_ns - now_ns), now_ns);
+  }
+}
+
+void SendQueue::CallLater(Pace* pace, double wait_ns, uint64_t now_ns) {
+  if (pace != nullptr) {
+    pace->CallLater(writer_, wait_ns, now_ns);
+  } else if (rates_ != nullptr) {
+    rates_->CallLater(writer_, wait_ns, now_ns);
   }
 }
 
@@ -291,12 +308,12 @@ void SendQueue::CallWhenDue(uint64_t now_ns) {
 void SendQueue::SetPaces(const RailPaces& paces, Poller::Handler* writer) {
   paces_ = &paces;
   writer_ = writer;
-  groups_.ForEach([&](Group& group) {
-    const auto tenant = static_cast<uint32_t>(group.id);
-    group.owners.ForEach([&](Owner& owner) {
-      owner.pace = paces.Of(tenant, owner.id);
+  groups_.ForEach([this](Group& group) {
+    group.owners.ForEach([this](Owner& owner) {
+      SetPaces(&owner);
       if (owner.held) Release(&owner);
     });
+    if (group.held) Release(&group);
   });
 }
 

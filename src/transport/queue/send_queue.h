@@ -58,8 +58,8 @@ class SendQueue {
   Turn Next();
   void Charge(const Request& send, size_t bytes);
 
-  /// Sets the paces that owners keep to. When one that had to wait may go on, `writer` is called.
-  /// Both arguments must stay valid until they are set anew.
+  /// Sets the paces that owners and tenants keep to. When one that had to wait may go on, `writer`
+  /// is called. Both arguments must stay valid until they are set anew.
   void SetPaces(const RailPaces& paces, Poller::Handler* writer);
   /// Sets where the floors and caps of owners on this connection's device are kept. Both arguments
   /// must stay valid as long as the queue.
@@ -115,9 +115,10 @@ class SendQueue {
   struct Group : FairTurn {
     FairTurns<Job> jobs;
     NumberedPool<Owner> owners;
-    TurnIndex ready;      // owners that have something to send and, as far as is known, may
-    int held_owners = 0;  // with this group
-    std::shared_ptr<OwnerRate> rate;  // the tenant's, as Owner::rate
+    TurnIndex ready;       // owners that have something to send and, as far as is known, may
+    int held_owners = 0;   // with this group
+    Pace* pace = nullptr;  // the tenant's, as Owner::pace
+    std::shared_ptr<OwnerRate> rate;  // likewise
     bool held = false;                // whether it is in held_groups_ and not in ready_
     uint64_t due_ns = 0;              // while it is held: when it may go on
 
@@ -125,13 +126,15 @@ class SendQueue {
   };
   /// The number of a group: the tenant's, with the priority above it. No terms hold for the
   /// daemon's own messages, so they are a group of their own.
+  static constexpr uint64_t kOwnMessages = uint64_t{1} << 40;
   static uint64_t GroupOf(const TenantShare& share) {
-    return uint64_t{share.owner == 0} << 40 | uint64_t{share.priority} << 32 | share.tenant;
+    return (share.owner == 0 ? kOwnMessages : 0) | uint64_t{share.priority} << 32 | share.tenant;
   }
 
   Job* JobOf(const TenantShare& share);
   Owner* OwnerOf(const TenantShare& share, Group* group);
   void SetTerms(const TenantShare& share, Owner* owner);
+  void SetPaces(Owner* owner) const;
   void Place(Job* job);
   void Place(Owner* owner);
   void Place(Group* group);
@@ -146,11 +149,12 @@ class SendQueue {
   void Release(Group* group);
   void ReleaseDue(uint64_t now_ns);
   void CallWhenDue(uint64_t now_ns);
+  void CallLater(Pace* pace, double wait_ns, uint64_t now_ns);
 
   FairTurns<Group> groups_;
   TurnIndex ready_;                   // groups that have something to send and may
   TurnIndex held_owners_;             // by when they are due
-  IntrusiveList<Group> held_groups_;  // by their caps
+  IntrusiveList<Group> held_groups_;  // by their limits and caps
   IntrusiveList<FloorPlace> floors_;
   const RailPaces* paces_ = nullptr;
   OwnerRates* rates_ = nullptr;

@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "src/transport/queue/tenant_mix.h"
@@ -282,11 +283,13 @@ TEST_F(SendQueueTest, WhoIsHeldBackLetsTheOthersPass) {
   ASSERT_TRUE(poller.ok());
   Writer writer;
   RailPaces paces(poller->get());
-  queue_.Push(Make(1, 8, 64 << 10));
+  Request* held_back = Make(1, 8, 64 << 10);
+  held_back->share.owner = 7;
+  queue_.Push(held_back);
   queue_.Push(Make(2, 1, 64 << 10));
-  paces.Set({{1, 0, Pace::kLeastRate}});
+  paces.Set({{1, 7, Pace::kLeastRate}});
   queue_.SetPaces(paces, &writer);
-  paces.Of(1, 0)->Charge(size_t{1} << 40);
+  paces.Of(1, 7)->Charge(size_t{1} << 40);
   for (int i = 0; i < 20; ++i) Turn(64 << 10);
   EXPECT_EQ(sent_[1], 0u);
   // Alone it waits all the same.
@@ -296,6 +299,40 @@ TEST_F(SendQueueTest, WhoIsHeldBackLetsTheOthersPass) {
   queue_.SetPaces(paces, &writer);
   Turn(64 << 10);
   EXPECT_GT(sent_[1], 0u);
+}
+
+// A tenant that is held back gains nothing by another owner, nor by one with another priority. The
+// daemon's own messages are not held back, whatever tenant they are counted for.
+TEST_F(SendQueueTest, ATenantIsHeldBackWithAllItsOwners) {
+  Result<std::unique_ptr<Poller>> poller = Poller::Create();
+  ASSERT_TRUE(poller.ok());
+  Writer writer;
+  RailPaces paces(poller->get());
+  paces.Set({{1, 0, Pace::kLeastRate}});
+  queue_.SetPaces(paces, &writer);
+  paces.OfTenant(1)->Charge(size_t{1} << 40);
+  Request* first = Make(1, 8, 64 << 10);
+  first->share.owner = 7;
+  Request* second = Make(1, 8, 64 << 10);
+  second->share.owner = 8;
+  second->share.priority = 1;
+  Request* own = Make(1, 1, 64 << 10);
+  Request* stranger = Make(2, 1, 64 << 10);
+  stranger->share.owner = 7;
+  for (Request* send : {first, second, own, stranger}) queue_.Push(send);
+  std::set<const Request*> sent;
+  for (int i = 0; i < 2; ++i) {
+    const SendQueue::Turn turn = queue_.Next();
+    ASSERT_NE(turn.send, nullptr);
+    queue_.Charge(*turn.send, 64 << 10);
+    sent.insert(turn.send);
+  }
+  EXPECT_EQ(sent, (std::set<const Request*>{own, stranger}));
+  EXPECT_EQ(queue_.Next().send, nullptr);
+  paces.Set({});
+  queue_.SetPaces(paces, &writer);
+  EXPECT_NE(queue_.Next().send, nullptr);
+  EXPECT_NE(queue_.Next().send, nullptr);
 }
 
 TEST_F(SendQueueTest, PrioritiesOfOneTenantShareAsTenantsDo) {
