@@ -16,13 +16,19 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
 endif()
 
-# ccache takes precompiled headers for what they are only if it may overlook the macros and times in them.
+# ccache takes precompiled headers for what they are only if it may overlook the macros and times in them. What
+# a source depends on it takes from the compiler: otherwise it has each source that it does not know
+# preprocessed first, which is a twentieth of a build.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
-  set(CMAKE_CXX_COMPILER_LAUNCHER env "CCACHE_SLOPPINESS=pch_defines,time_macros" "${CCACHE_PROGRAM}")
+  set(CMAKE_C_COMPILER_LAUNCHER env CCACHE_DEPEND=1 "${CCACHE_PROGRAM}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_DEPEND=1 "CCACHE_SLOPPINESS=pch_defines,time_macros" "${CCACHE_PROGRAM}")
   add_compile_options($<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>)
 endif()
+
+# GCC looks for memory that it no longer needs whenever its heap has doubled from 128 MB, which takes up to a
+# tenth of the time of a unit of joined sources. From 400 MB it needs a sixth more memory: up to 1 GB.
+add_compile_options($<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=400000>)
 
 # A third of the usual linker's time, for each of more than a hundred programs in each build.
 include(CheckLinkerFlag)

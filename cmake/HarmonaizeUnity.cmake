@@ -32,6 +32,7 @@ endforeach()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set_target_properties(harmonaize_daemon harmonaize_executor harmonaize_planner harmonaize_schedule
                         PROPERTIES UNITY_BUILD_BATCH_SIZE 36)
+  set_target_properties(harmonaize_daemon_http PROPERTIES UNITY_BUILD_BATCH_SIZE 48)
 endif()
 
 harmonaize_compile_alone(harmonaize_schedule algorithms/forest.cc algorithms/halving_doubling.cc algorithms/packed_trees.cc)

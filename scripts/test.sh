@@ -11,7 +11,8 @@
 #     scripts/test.sh --no-install    leave the machine's packages alone
 #
 # release runs all tests in full. The other presets run those that find something there which release
-# cannot find (tests/rounds.cmake), and go through parts of what is large (tests/support/sanitized.h).
+# cannot find, one program for each subject (tests/rounds.cmake), and go through parts of what is large
+# (tests/support/sanitized.h).
 # asan has the fuzz tests too, and gives them their seeds (scripts/fuzz.sh makes inputs). Where clang is not
 # installed, GCC builds asan and tsan, without fuzz tests.
 # While the tests of one preset run, the next is built, at a lower priority.

@@ -45,7 +45,7 @@ constexpr const char* kRanksConfig = kSanitized ? "[ranks]\nformation_timeout_se
                                                 : "[ranks]\nformation_timeout_seconds = 1.5\n";
 // PlanTable change all the while.
 constexpr const char* kChangingPlans = "[plans]\nswitch_every_ms = 50\n";
-constexpr int kDefaultRounds = kSanitized ? 12 : 40;
+constexpr int kDefaultRounds = kSanitized ? 4 : 40;
 
 int Rounds() {
   const char* given = std::getenv("HARMONAIZE_TEST_ROUNDS");

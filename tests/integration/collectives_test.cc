@@ -121,7 +121,11 @@ TEST(Huge, BroadcastOfMoreThanFourGibibytes) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, CollectivesTest, ::testing::Values(1, 2, 3, 4, 5, 8));
+std::vector<int> NumbersOfRanks() {
+  if (kSanitized) return {1, 3};
+  return {1, 2, 3, 4, 5, 8};
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, CollectivesTest, ::testing::ValuesIn(NumbersOfRanks()));
 
 }  // namespace
 }  // namespace harmonaize::testing

@@ -67,7 +67,7 @@ void RunSteadily(int operations, int rank, int ranks, ncclComm_t world) {
 TEST(PlanChanges, ResultsAreRightWhilePlansChangeAllTheTime) {
   TestCluster cluster(4, SwitchingEvery(1));
   RunOnHosts(&cluster, {0, 1, 2, 3, 2}, [&](int rank, ncclComm_t world) {
-    RunSteadily(kSanitized ? 300 : 1500, rank, 5, world);
+    RunSteadily(kSanitized ? 100 : 1500, rank, 5, world);
     if (rank != 0 || ::testing::Test::HasFailure()) return;
     const std::vector<nlohmann::json> changes = ChangesAt(cluster.daemon(0));
     size_t committed = 0;
@@ -87,7 +87,7 @@ TEST(PlanChanges, ResultsAreRightWhilePlansChangeAllTheTime) {
 TEST(PlanChanges, RandomOperationsWhilePlansChange) {
   SCOPED_TRACE("HARMONAIZE_TEST_SEED=" + std::to_string(ProgrammeSeed()));
   const Programme programme = MakeProgramme(
-      {.seed = ProgrammeSeed() + 3, .operations = kSanitized ? 150 : 600, .exact = true});
+      {.seed = ProgrammeSeed() + 3, .operations = kSanitized ? 40 : 600, .exact = true});
   TestCluster cluster(3, SwitchingEvery(5));
   RunOnHosts(&cluster, {1, 0, 2, 0, 1},
              [&](int rank, ncclComm_t world) { RunProgramme(programme, rank, world); });
@@ -96,7 +96,7 @@ TEST(PlanChanges, RandomOperationsWhilePlansChange) {
 TEST(PlanChanges, NothingChangesUnlessAskedFor) {
   TestCluster cluster(2);
   RunOnHosts(&cluster, {0, 1}, [&](int rank, ncclComm_t world) {
-    RunSteadily(200, rank, 2, world);
+    RunSteadily(kSanitized ? 40 : 200, rank, 2, world);
     if (rank == 0) {
       EXPECT_EQ(ChangesAt(cluster.daemon(0)).size(), 0u);
     }
@@ -108,7 +108,7 @@ TEST(PlanChanges, RanksThatLeaveMeanwhile) {
   TestCluster cluster(3, SwitchingEvery(1));
   for (int leaver = 0; leaver < 3; ++leaver) {
     RunOnHosts(&cluster, {0, 1, 2}, [&](int rank, ncclComm_t world) {
-      RunSteadily(100, rank, 3, world);
+      RunSteadily(kSanitized ? 30 : 100, rank, 3, world);
       if (rank == leaver) return;
       EXPECT_EQ(AllReduce(world, 100), ncclRemoteError);
       int value = rank;

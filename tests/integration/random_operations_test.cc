@@ -17,7 +17,7 @@
 namespace harmonaize::testing {
 namespace {
 
-constexpr int kOperations = kSanitized ? 300 : 1000;
+constexpr int kOperations = kSanitized ? 120 : 1000;
 
 /// HARMONAIZE_INLINE.
 class RandomOperations : public ::testing::TestWithParam<const char*> {};

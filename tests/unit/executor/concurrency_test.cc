@@ -199,7 +199,7 @@ TEST(ExecutorConcurrency, RebindingWhileWorkersStillLook) {
   large.Fill(1);
   // Freed and made anew at times: no worker may still touch the old one.
   auto execution = std::make_unique<Execution>();
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < (kSanitized ? 600 : 3000); ++round) {
     if (round % 10 == 0) execution = std::make_unique<Execution>();
     CollectiveRun& run = round % 20 == 7 ? large : small;
     ASSERT_TRUE(run.Bind(*execution, executor->machine()).ok());
@@ -293,7 +293,7 @@ TEST(ExecutorConcurrency, RunsAtOnceWhatTheOwnerMayDoAlone) {
 
 // However large the work: one worker beside an owner that helps, where there are two processors.
 TEST(ExecutorConcurrency, WakesNoMoreWorkersThanThereAreProcessors) {
-  constexpr uint64_t kTimes = kSanitized ? 30 : 200;
+  constexpr uint64_t kTimes = kSanitized ? 10 : 200;
   Executor::Options options;
   options.workers = 8;
   options.processors = 2;

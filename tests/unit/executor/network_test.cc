@@ -11,6 +11,7 @@
 #include "src/executor/network/network_execution.h"
 #include "src/numerics/types.h"
 #include "src/schedule/algorithms/algorithms.h"
+#include "tests/support/sanitized.h"
 #include "tests/unit/executor/cluster.h"
 #include "tests/unit/executor/testing.h"
 
@@ -80,7 +81,7 @@ TEST(NetworkExecution, RanksMayCopyWhileItIsUnderWay) {
     for (const Collective collective : algorithm->collectives) {
       for (const bool in_place : {false, true}) {
         if (in_place && !algorithm->in_place) continue;
-        for (const uint64_t slice : {70, 100000}) {
+        for (const uint64_t slice : {kSanitized ? 200 : 70, 100000}) {
           NetworkCase test_case = MakeNetworkCase(*algorithm, collective);
           test_case.problem.in_place = in_place;
           test_case.copies_along = true;

@@ -15,6 +15,7 @@
 
 #include "daemon/cluster/messages/message.h"
 #include "src/base/clean_text.h"
+#include "tests/support/sanitized.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -235,17 +236,20 @@ void Repeat(int rounds, const std::function<void()>& once) {
 }
 
 // Any bytes decode to a message or an error. (The sanitizers see to what must not happen.)
+// The fuzz test of these messages has more of them (tests/fuzz).
+constexpr int kRandomMessages = kSanitized ? 3'000 : 20'000;
+
 TEST(ClusterMessages, RandomBytesAndChangesAreSurvived) {
   std::mt19937 random(20240607);
   int accepted = 0;
-  Repeat(20000, [&] {
+  Repeat(kRandomMessages, [&] {
     std::vector<std::byte> bytes(random() % 200);
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
     accepted += DecodeMessage(bytes).ok() ? 1 : 0;
   });
   EXPECT_LT(accepted, 20);
   const std::vector<ClusterMessage> messages = OneOfEach();
-  Repeat(20000, [&] {
+  Repeat(kRandomMessages, [&] {
     std::vector<std::byte> bytes = EncodeMessage(messages[random() % messages.size()]);
     for (unsigned changes = 1 + random() % 4; changes > 0; --changes) {
       bytes[random() % bytes.size()] = static_cast<std::byte>(random());
