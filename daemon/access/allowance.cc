@@ -1,7 +1,5 @@
 #include "daemon/access/allowance.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -41,12 +39,6 @@ void Allowance::RestIfSpent() {
   if (!spent()) return;
   const int64_t rest_ns = std::min(kMostRestNanoseconds, -left_ns_ * kShareDivisor);
   std::this_thread::sleep_for(std::chrono::nanoseconds(rest_ns));
-}
-
-int64_t ThreadNanoseconds() {
-  timespec used{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
 }
 
 }  // namespace harmonaize::daemon

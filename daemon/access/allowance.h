@@ -34,7 +34,4 @@ class Allowance {
   std::atomic<int64_t> elsewhere_ns_{0};  ///< Used, and not taken off `left_ns_` yet.
 };
 
-/// Returns the processor's time that the calling thread has used, in nanoseconds.
-int64_t ThreadNanoseconds();
-
 }  // namespace harmonaize::daemon

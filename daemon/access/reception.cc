@@ -18,6 +18,7 @@
 #include "daemon/version.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/thread_clock.h"
 #include "src/base/wait_estimate.h"
 
 namespace harmonaize::daemon {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "src/base/clock.h"
+#include "src/base/thread_clock.h"
 #include "src/planner/edge_loads.h"
 
 namespace harmonaize::daemon {
@@ -192,7 +192,7 @@ std::vector<std::pair<transport::PeerId, SharesMessage>> Controller::Settle(cons
                                                                             double now_seconds) {
   std::vector<std::pair<transport::PeerId, SharesMessage>> told;
   if (now_seconds < next_settle_seconds_) return told;
-  const uint64_t begun_ns = MonotonicNanoseconds();
+  const int64_t begun_ns = ThreadNanoseconds();
   std::erase_if(reports_, [now_seconds](const auto& one) {
     return now_seconds - one.second.at_seconds > kForgottenSeconds;
   });
@@ -217,7 +217,7 @@ std::vector<std::pair<transport::PeerId, SharesMessage>> Controller::Settle(cons
     report.told_seconds = now_seconds;
     told.emplace_back(peer, std::move(message));
   }
-  spent_seconds_ = static_cast<double>(MonotonicNanoseconds() - begun_ns) * 1e-9;
+  spent_seconds_ = static_cast<double>(ThreadNanoseconds() - begun_ns) * 1e-9;
   next_settle_seconds_ =
       now_seconds + std::max(0.9 * LinkState::kIntervalSeconds, kPausesPerSpent * spent_seconds_);
   return told;
