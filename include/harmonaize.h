@@ -167,8 +167,8 @@ ncclResult_t hzSetRequirements(ncclComm_t comm, const char* text);
 /// Errors: as hzSetRequirements.
 ncclResult_t hzGetGranted(ncclComm_t comm, const char** json);
 
-/// How far a job has come, and the values with which it trains. What is not known is NaN. Begin
-/// with HZ_PROGRESS_INITIALIZER.
+/// How far a job has come, and the values with which it trains. A value that is not finite counts
+/// as not known. Begin with HZ_PROGRESS_INITIALIZER.
 typedef struct hzProgress {
   size_t size;     ///< sizeof(hzProgress_t), so that a later library knows what it holds.
   uint64_t step;   ///< Of the job; it rises.
@@ -191,7 +191,8 @@ typedef struct hzProgress {
 /// that has stated ranges in [adapt], and tells here which values it uses, hears of better ones by
 /// the event `adaptation.advised`.
 /// Errors: ncclInvalidArgument for a size that no library has had; ncclInvalidUsage while `comm` is
-/// not ready; ncclSystemError when no daemon listens.
+/// not ready, and for a value that none can have, as a step of 2^63; ncclSystemError when no daemon
+/// listens.
 ncclResult_t hzReportProgress(ncclComm_t comm, const hzProgress_t* progress);
 
 /// @}

@@ -15,10 +15,13 @@
 #include <thread>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
 #include "include/harmonaize.h"
 #include "shim/daemon_call.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
+#include "src/base/clean_text.h"
 #include "src/base/log.h"
 #include "src/client/session/job_claim.h"
 #include "src/client/session/requirements_file.h"
@@ -112,10 +115,42 @@ constexpr int kMostTries = 4;
 /// Time between two of these.
 constexpr std::chrono::milliseconds kBetweenTries{500};
 
+/// Most shortfalls of a job that are told in its log, each with a line.
+constexpr size_t kMostShortfallsTold = 16;
+/// Most bytes of each text of the daemon in these lines.
+constexpr size_t kMostTextBytes = 200;
+
+/// Tells in the log what is not granted as asked. `granted` is the daemon's answer to a statement.
+void TellShortfalls(const std::string& granted) {
+  const nlohmann::json document = nlohmann::json::parse(granted, nullptr, false);
+  const auto found = document.is_object() ? document.find("shortfalls") : document.end();
+  if (found == document.end() || !found->is_array() || found->empty()) {
+    return Log(LogLevel::kInfo, kLogInit, "the job's requirements are granted as asked");
+  }
+  const auto text_of = [](const nlohmann::json& one, const char* key) {
+    const auto text = one.is_object() ? one.find(key) : one.end();
+    const bool known = text != one.end() && text->is_string();
+    return known ? CleanText(text->get<std::string>(), kMostTextBytes) : std::string("nothing");
+  };
+  size_t left = kMostShortfallsTold;
+  for (const nlohmann::json& one : *found) {
+    if (left-- == 0) break;
+    Log(LogLevel::kWarning, kLogInit, "{}: asked {}, granted {}: {}", text_of(one, "key"),
+        text_of(one, "asked"), text_of(one, "granted"), text_of(one, "why"));
+  }
+  if (found->size() > kMostShortfallsTold) {
+    Log(LogLevel::kWarning, kLogInit, "{} more requirements are not as asked; see hzGetGranted",
+        found->size() - kMostShortfallsTold);
+  }
+}
+
 Status StateFile(const std::string& job, const std::string& text) {
   for (int left = kMostTries - 1;; --left) {
     HZ_ASSIGN_OR_RETURN(const HttpReply reply, AskDaemon(Statement(job, text)));
-    if (reply.status == 200) return Status::Ok();
+    if (reply.status == 200) {
+      TellShortfalls(reply.body);
+      return Status::Ok();
+    }
     if (reply.status != kTooManyRequests || left == 0) return InvalidUsage("{}", ProblemIn(reply));
     std::this_thread::sleep_for(kBetweenTries);
   }

@@ -90,7 +90,7 @@ json StatedDocument(const RequirementsView& view) {
 json GrantedDocument(const RequirementsView& view) {
   json document = OfJob(view);
   document.update(DescribeGrant(*view.grant));
-  AddShortfalls(view.refused_floors, &document["shortfalls"]);
+  AddShortfalls(view.more_shortfalls, &document["shortfalls"]);
   return document;
 }
 

@@ -44,7 +44,11 @@ void ReadShares(TomlReader& reader, Config* config) {
     reader.String(key + ".user", &share.user);
     reader.Number(key + ".weight", 0.001, 1000, &share.weight);
     reader.Integer(key + ".priority", 0, 3, &share.priority);
-    if (share.user.empty()) reader.Reject(key + ".user", "names the tenant, or its number");
+    if (share.user.empty()) {
+      reader.Reject(
+          key + ".user",
+          "[[share]] needs 'user', a user's name or number in quotes, as user = \"1001\"");
+    }
     config->shares.push_back(share);
   }
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "src/base/measure.h"
@@ -83,11 +85,21 @@ void ReadPolicy(TomlReader& reader, PolicyConfig* policy) {
                          fmt::format("there are {} [[policy.tenant]], and {} are the most", count,
                                      kMostPolicyTenants));
   }
+  std::set<std::string> named;
   for (size_t i = 0; i < count; ++i) {
     const std::string key = fmt::format("policy.tenant[{}].", i);
     PolicyConfig::OfTenant one{.tenant = {}, .policy = policy->all};
     reader.String(key + "tenant", &one.tenant);
-    if (one.tenant.empty()) reader.Reject(key + "tenant", "names the tenant, or its number");
+    if (one.tenant.empty()) {
+      reader.Reject(key + "tenant",
+                    "[[policy.tenant]] needs 'tenant', a user's name or number in quotes, as "
+                    "tenant = \"1001\"");
+    }
+    const bool is_named = !one.tenant.empty() && !named.insert(one.tenant).second;
+    if (is_named) {
+      reader.Reject(key + "tenant",
+                    fmt::format("there is another [[policy.tenant]] of '{}'", one.tenant));
+    }
     ReadTenantPolicy(reader, key, &one.policy);
     policy->tenants.push_back(std::move(one));
   }

@@ -243,7 +243,8 @@ void JobEvents::OnMismatch(const Communicator& communicator, const Mismatch& mis
 }
 
 void JobEvents::OnPlanChanged(const Communicator& communicator, const PlanTransition& change) {
-  if (!change.committed) return;
+  // A plan may have been made anew for other requirements, and be as before.
+  if (!change.committed || CarriesOutAlike(change.before, change.after)) return;
   const CollectivePlan& after = change.after;
   const std::string_view collective = CollectiveName(after.key.collective);
   const uint64_t bytes = SizeClasses()[static_cast<size_t>(after.key.size_class)];

@@ -68,17 +68,18 @@ class TableGrant {
     if (policy.most_bandwidth_floor <= 0) {
       return Refuse(key, "the provider's policy promises no rate to this tenant");
     }
-    const double most = std::min(*asked, policy.most_bandwidth_floor);
     if (!host.most_floor.ok()) return Refuse(key, host.most_floor.status().message());
-    if (most > *host.most_floor) {
-      return Refuse(key, fmt::format("a floor of {} is more than the {} that can be promised",
-                                     FormatMeasure(Measure::kRate, most),
-                                     FormatMeasure(Measure::kRate, *host.most_floor)));
-    }
-    if (most == *asked) return;
+    const double of_policy = policy.most_bandwidth_floor;
+    const double of_links = *host.most_floor;
+    const double most = std::min(of_policy, of_links);
+    if (*asked <= most) return;
     Replace(key, most,
-            fmt::format("the provider's policy promises {} at most to this tenant's jobs together",
-                        FormatMeasure(Measure::kRate, policy.most_bandwidth_floor)));
+            of_policy <= of_links
+                ? fmt::format("the provider's policy promises {} at most to this tenant's jobs "
+                              "together",
+                              FormatMeasure(Measure::kRate, of_policy))
+                : fmt::format("no more than {} can be promised on this host's slowest link",
+                              FormatMeasure(Measure::kRate, of_links)));
   }
 
   void GrantCap(const TenantPolicy& policy) {
@@ -119,9 +120,9 @@ class TableGrant {
     const std::string key = collectives_ + "objective";
     const auto* const asked = Find<std::string>(key);
     if (asked == nullptr || *asked != "latency" || policy.spinning) return;
-    Note(key, TextOf(key),
-         "plans are chosen for it, but the provider's policy keeps no processor looking for the "
-         "job's operations");
+    Note(key, TextOf(key) + " for plans",
+         "the provider's policy has spinning = false, so no processor keeps looking for the job's "
+         "operations");
   }
 
   void Refuse(const std::string& key, std::string_view why) {
@@ -169,7 +170,11 @@ bool WantsLatency(const Requirements& granted) {
 }  // namespace
 
 Grant GrantBasis::For(const Requirements& statement) const {
-  return GrantOf(Merged(policy->defaults, statement), *policy, host);
+  Grant grant = GrantOf(Merged(policy->defaults, statement), *policy, host);
+  std::erase_if(grant.shortfalls, [&](const Shortfall& one) {
+    return policy->defaults.values.contains(one.key) && !statement.values.contains(one.key);
+  });
+  return grant;
 }
 
 Grant GrantOf(const Requirements& asked, const TenantPolicy& policy, const HostMeans& host) {

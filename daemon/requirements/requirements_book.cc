@@ -46,6 +46,21 @@ bool SaysAnyFloor(const Requirements& granted) {
                      [](const RequirementTable& one) { return one.contains("bandwidth_floor"); });
 }
 
+/// Adds what was asked of the name and the kind of a job, if it has begun with others.
+void AddKeptNames(const Job& job, const Requirements& stated, std::vector<Shortfall>* shortfalls) {
+  const std::pair<const char*, std::string> has[] = {{"job.name", job.name},
+                                                     {"job.kind", JobKindName(job.kind)}};
+  for (const auto& [key, kept] : has) {
+    const auto asked = stated.values.find(key);
+    if (asked == stated.values.end()) continue;
+    const auto& text = std::get<std::string>(asked->second);
+    if (text == kept) continue;
+    shortfalls->push_back({key, fmt::format("\"{}\"", text),
+                           kept.empty() ? "" : fmt::format("\"{}\"", kept),
+                           "a job keeps what its first process has said of this"});
+  }
+}
+
 }  // namespace
 
 /// What a message of another daemon says.
@@ -98,12 +113,14 @@ RequirementsView RequirementsBook::View(const Job& job) const {
   const Entry none;
   const Entry* const found = Find(job);
   const Entry& entry = found == nullptr ? none : *found;
+  std::vector<Shortfall> more = RefusedFloors(job, entry.grant->granted);
+  AddKeptNames(job, *entry.stated, &more);
   return {.job = job.id.text(),
           .name = job.name,
           .changes = entry.changes,
           .stated = entry.stated,
           .grant = entry.grant,
-          .refused_floors = RefusedFloors(job, entry.grant->granted)};
+          .more_shortfalls = std::move(more)};
 }
 
 std::vector<Shortfall> RequirementsBook::RefusedFloors(const Job& job,

@@ -34,8 +34,9 @@ struct RequirementsView {
   uint64_t changes = 0;  ///< How often the grant has changed on this host.
   std::shared_ptr<const Requirements> stated;
   std::shared_ptr<const Grant> grant;
-  /// Floors that were granted, and that links have turned out not to have room for.
-  std::vector<Shortfall> refused_floors;
+  /// What else is not as asked: floors that were granted, and that links have turned out not to
+  /// have room for, and the name and kind of a job that has begun with others.
+  std::vector<Shortfall> more_shortfalls;
 };
 
 class Background;

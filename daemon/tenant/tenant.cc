@@ -4,7 +4,10 @@
 #include <pwd.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 
+#include "src/base/log.h"
 #include "src/topology/estimates/share_out.h"
 
 namespace harmonaize::daemon {
@@ -39,7 +42,20 @@ LinkBounds LinkBoundsOf(const TenantPolicy& policy) {
 }
 
 PolicyConfig FindPolicyTenants(PolicyConfig policy, const TenantsConfig& tenants) {
-  for (PolicyConfig::OfTenant& one : policy.tenants) one.number = TenantNamed(one.tenant, tenants);
+  std::map<uint32_t, std::string> named;
+  for (PolicyConfig::OfTenant& one : policy.tenants) {
+    one.number = TenantNamed(one.tenant, tenants);
+    if (!one.number.has_value()) {
+      Log(LogLevel::kWarning, kLogInit, "[[policy.tenant]] of '{}': there is no such user here",
+          one.tenant);
+      continue;
+    }
+    const auto [first, is_new] = named.emplace(*one.number, one.tenant);
+    if (is_new) continue;
+    Log(LogLevel::kWarning, kLogInit,
+        "[[policy.tenant]] of '{}' counts for nothing: '{}' is the same tenant and comes before it",
+        one.tenant, first->second);
+  }
   return policy;
 }
 

@@ -44,9 +44,37 @@ std::string_view NearestName(std::string_view name, std::span<const std::string_
   return nearest;
 }
 
-std::string DidYouMean(std::string_view name, std::span<const std::string_view> candidates) {
-  const std::string_view nearest = NearestName(name, candidates);
+namespace {
+
+std::string Question(std::string_view nearest) {
   return nearest.empty() ? std::string() : fmt::format(", did you mean '{}'?", nearest);
+}
+
+/// Returns what follows the last dot.
+std::string_view LastPart(std::string_view key) {
+  const size_t dot = key.rfind('.');
+  return dot == std::string_view::npos ? key : key.substr(dot + 1);
+}
+
+}  // namespace
+
+std::string DidYouMean(std::string_view name, std::span<const std::string_view> candidates) {
+  return Question(NearestName(name, candidates));
+}
+
+std::string DidYouMeanKey(std::string_view key, std::span<const std::string_view> candidates) {
+  if (key.size() > kLongestMistyped) return "";
+  std::vector<std::string_view> same_end;
+  for (const std::string_view candidate : candidates) {
+    const bool in_list = candidate.find('[') != std::string_view::npos;
+    if (!in_list && LastPart(candidate) == LastPart(key)) same_end.push_back(candidate);
+  }
+  if (same_end.empty()) return DidYouMean(key, candidates);
+  // All of them are the key in another table: the one in the most similar table.
+  return Question(*std::min_element(same_end.begin(), same_end.end(),
+                                    [&](std::string_view one, std::string_view other) {
+                                      return EditDistance(key, one) < EditDistance(key, other);
+                                    }));
 }
 
 }  // namespace harmonaize

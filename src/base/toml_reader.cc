@@ -169,6 +169,9 @@ void TomlReader::Boolean(std::string_view key, bool* value) {
 void TomlReader::String(std::string_view key, std::string* value) {
   const toml::node* node = Find(key);
   if (node == nullptr) return;
+  if (const auto* number = node->as_integer()) {
+    return Wrong(*node, fmt::format("'{}' must be a string, as \"{}\"", key, number->get()));
+  }
   if (!node->is_string()) return Wrong(*node, fmt::format("'{}' must be a string", key));
   *value = node->as_string()->get();
 }
@@ -393,7 +396,11 @@ std::vector<Status> TomlReader::FinishWithAll(size_t most) {
   std::vector<std::pair<State::Problem, std::string>> problems;
   for (const State::Problem& problem : state_->problems) problems.push_back({problem, ""});
   for (const auto& [where, key] : unknown.first()) {
-    problems.push_back({{where, fmt::format("unknown key '{}'", key)}, key});
+    if (AnyBeginsWith(state_->known, key + ".")) {
+      problems.push_back({{where, fmt::format("'{}' must be a table, as [{}]", key, key)}, ""});
+    } else {
+      problems.push_back({{where, fmt::format("unknown key '{}'", key)}, key});
+    }
   }
   std::stable_sort(problems.begin(), problems.end(),
                    [](const auto& a, const auto& b) { return a.first.where < b.first.where; });
@@ -401,7 +408,7 @@ std::vector<Status> TomlReader::FinishWithAll(size_t most) {
   std::vector<Status> all;
   for (const auto& [problem, key] : problems) {
     if (all.size() == most) break;
-    const std::string nearest = key.empty() ? "" : DidYouMean(key, names);
+    const std::string nearest = key.empty() ? "" : DidYouMeanKey(key, names);
     all.push_back(TomlProblem(state_->name, problem.where, problem.what + nearest));
   }
   return all;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -61,6 +62,9 @@ TEST(Requirements, AFileIsStatedWithTheFirstCommunicatorAndWhatIsLessThanAskedIs
         "[job]\nname = \"llama\"\nkind = \"training\"\n[collectives]\npriority = 3\n"
         "bandwidth_floor = \"1 GB/s\"\nobjective = \"throughput\"\n");
   setenv("HARMONAIZE_REQUIREMENTS", file.c_str(), 1);
+  const std::string log = daemon.folder() + "/debug.log";
+  setenv("NCCL_DEBUG", "WARN", 1);
+  setenv("NCCL_DEBUG_FILE", log.c_str(), 1);
   RunAlone([&](ncclComm_t alone) {
     const json granted = GrantedTo(alone);
     EXPECT_EQ(granted.at("name"), "llama");
@@ -77,7 +81,30 @@ TEST(Requirements, AFileIsStatedWithTheFirstCommunicatorAndWhatIsLessThanAskedIs
     EXPECT_EQ(stated.second.at("values").at("collectives.priority"), 3);
     EXPECT_EQ(CountRanks(alone), 1);
   });
-  unsetenv("HARMONAIZE_REQUIREMENTS");
+  for (const char* name : {"HARMONAIZE_REQUIREMENTS", "NCCL_DEBUG", "NCCL_DEBUG_FILE"}) {
+    unsetenv(name);
+  }
+  std::ifstream file_of_log(log);
+  const std::string told{std::istreambuf_iterator<char>(file_of_log), {}};
+  EXPECT_NE(told.find("collectives.priority: asked 3, granted 1: the provider's policy"),
+            std::string::npos)
+      << told;
+  EXPECT_NE(told.find("collectives.bandwidth_floor: asked \"1 GB/s\", granted nothing: "),
+            std::string::npos)
+      << told;
+}
+
+TEST(Requirements, AJobKeepsTheNameThatItBeganWith) {
+  const DaemonProcess daemon;
+  RunAlone([&](ncclComm_t alone) {
+    EXPECT_NCCL(hzSetRequirements(alone, "job = {name = 'other', kind = 'batch'}"));
+    const json granted = GrantedTo(alone);
+    ASSERT_EQ(granted.at("shortfalls").size(), 2u) << granted;
+    EXPECT_EQ(granted.at("shortfalls").at(0).at("key"), "job.name");
+    EXPECT_EQ(granted.at("shortfalls").at(0).at("asked"), "\"other\"");
+    EXPECT_EQ(granted.at("shortfalls").at(0).at("granted"), nullptr);
+    EXPECT_EQ(granted.at("shortfalls").at(1).at("granted"), "\"unknown\"");
+  });
 }
 
 TEST(Requirements, AFileIsStatedAgainOnlyOnceTheProcessHasNoCommunicatorThatStatedIt) {

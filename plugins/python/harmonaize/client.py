@@ -144,7 +144,8 @@ class Client:
         `synchronisation_interval` and `learning_rate_factor` are the settings of the step: a job that has stated ranges
         for them in [adapt] hears of better ones by the event adaptation.advised. `gradient_noise_scale` is the batch
         size, in samples, from which on larger ones bring little. ProblemError 400: a number is out of range; 404:
-        there is no such job; 409: the job has ended. ValueError: a number is not finite.
+        there is no such job; 409: the job has ended. A number that is not finite, as the loss of a job that
+        diverges, counts as not known.
         """
         known = {
             "step": step,
@@ -158,7 +159,7 @@ class Client:
             "gradient_noise_scale": gradient_noise_scale,
             "samples_in_all": samples_in_all,
         }
-        body = {name: value for name, value in known.items() if value is not None}
+        body = {name: value for name, value in known.items() if value is not None and math.isfinite(value)}
         return Progress.from_fields(self._answer_to(Request("POST", path_of("v1", "jobs", job, "progress"), body=body)))
 
     def progress(self, job: str) -> Progress:

@@ -30,6 +30,9 @@ TEST(Names, NearestIsASlipOfThePenOrNothing) {
   EXPECT_EQ(NearestName("log.lvl", kNames), "log.level");
   EXPECT_EQ(NearestName("zebra", kNames), "");
   EXPECT_EQ(DidYouMean("workers.cpu", kNames), ", did you mean 'workers.cpus'?");
+  EXPECT_EQ(DidYouMeanKey("workers.cpu", kNames), ", did you mean 'workers.cpus'?");
+  EXPECT_EQ(DidYouMeanKey("level", kNames), ", did you mean 'log.level'?");
+  EXPECT_EQ(DidYouMeanKey("policy.defaults.count", kNames), ", did you mean 'workers.count'?");
 }
 
 TEST(Collective, BlocksFollowNcclsBuffers) {

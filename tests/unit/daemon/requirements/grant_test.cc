@@ -40,7 +40,7 @@ TEST(GrantOf, ByDefaultGivesNothingThatOthersWouldLack) {
   const Grant grant = GrantOf(Asked(kEverything), TenantPolicy{}, HostMeans{.workers = 4});
   EXPECT_EQ(KeysOf(grant),
             "collectives.priority=0;collectives.bandwidth_floor=;collectives.processors=4;"
-            "collectives.objective=\"latency\";faults.late_after=\"100 ms\";"
+            "collectives.objective=\"latency\" for plans;faults.late_after=\"100 ms\";"
             "collectives.override[0].priority=0;collectives.override[0].bandwidth_floor=;");
   EXPECT_FALSE(grant.keeps_looking);
   EXPECT_FALSE(grant.granted.values.contains("collectives.bandwidth_floor"));
@@ -61,7 +61,7 @@ TEST(GrantOf, WhatThePolicyAllowsIsGrantedAsAsked) {
   EXPECT_FALSE(GrantOf(Asked("collectives.priority = 1"), generous, {}).keeps_looking);
 }
 
-TEST(GrantOf, AFloorThatTheHostCannotKeepIsRefusedWithItsReason) {
+TEST(GrantOf, AFloorThatTheHostCannotKeepIsLessOrRefusedWithItsReason) {
   const TenantPolicy generous{.most_bandwidth_floor = 2e9};
   const Requirements asked = Asked("collectives.bandwidth_floor = '5 GB/s'");
   const Grant none = GrantOf(asked, generous, {.most_floor = InvalidUsage("there are no links")});
@@ -71,12 +71,21 @@ TEST(GrantOf, AFloorThatTheHostCannotKeepIsRefusedWithItsReason) {
   EXPECT_EQ(none.shortfalls[0].why, "there are no links");
   const Grant too_much = GrantOf(asked, generous, {.most_floor = 1.9e9});
   ASSERT_EQ(too_much.shortfalls.size(), 1u);
-  EXPECT_EQ(too_much.shortfalls[0].granted, "");
+  EXPECT_EQ(too_much.shortfalls[0].granted, "\"1.9 GB/s\"");
   EXPECT_EQ(too_much.shortfalls[0].why,
-            "a floor of 2 GB/s is more than the 1.9 GB/s that can be promised");
+            "no more than 1.9 GB/s can be promised on this host's slowest link");
   const Grant fits = GrantOf(asked, generous, {.most_floor = 2e9});
   ASSERT_EQ(fits.shortfalls.size(), 1u);
   EXPECT_EQ(fits.shortfalls[0].granted, "\"2 GB/s\"") << "no more than the policy allows";
+}
+
+TEST(GrantOf, NobodyIsToldOfShortfallsOfTheProvidersDefaults) {
+  TenantPolicy policy{.most_priority = 1};
+  policy.defaults = Asked("collectives.priority = 2");
+  const GrantBasis basis{.policy = std::make_shared<const TenantPolicy>(policy), .host = {}};
+  EXPECT_EQ(KeysOf(basis.For({})), "");
+  EXPECT_EQ(RequirementsText(basis.For({}).granted), "[collectives]\npriority = 1\n");
+  EXPECT_EQ(KeysOf(basis.For(Asked("collectives.priority = 3"))), "collectives.priority=1;");
 }
 
 TEST(GrantOf, ACapHoldsForJobsThatSayNothing) {
@@ -103,6 +112,28 @@ TEST(GrantOf, CompressionMayBeForbidden) {
   const Grant grant =
       GrantOf(Asked("collectives.compression = {allow = 'bf16', error_bound = 0.1}"), exact, {});
   EXPECT_EQ(KeysOf(grant), "collectives.compression.allow=;");
+}
+
+/// Returns the first mistake of a policy; "": there is none.
+std::string MistakeIn(const std::string& text) {
+  Result<TomlReader> reader = TomlReader::FromString(text, "provider.toml");
+  if (!reader.ok()) return reader.status().message();
+  PolicyConfig policy;
+  ReadPolicy(*reader, &policy);
+  return reader->Finish().message();
+}
+
+TEST(Policy, MistakesOfTenantsTablesNameTheKey) {
+  EXPECT_EQ(MistakeIn("[[policy.tenant]]\nmost_priority = 1"),
+            "provider.toml:1:1: [[policy.tenant]] needs 'tenant', a user's name or number in "
+            "quotes, as tenant = \"1001\"");
+  EXPECT_EQ(MistakeIn("[[policy.tenant]]\ntenant = 1001"),
+            "provider.toml:2:10: 'policy.tenant[0].tenant' must be a string, as \"1001\"");
+  EXPECT_EQ(MistakeIn("[[policy.tenant]]\ntenant = 'a'\n[[policy.tenant]]\ntenant = 'a'"),
+            "provider.toml:4:10: there is another [[policy.tenant]] of 'a'");
+  EXPECT_EQ(MistakeIn("[policy]\ndefaults.objective = 'energy'"),
+            "provider.toml:2:10: unknown key 'policy.defaults.objective', did you mean "
+            "'policy.defaults.collectives.objective'?");
 }
 
 TEST(Policy, ATenantsTableLeavesTheRestAsForAll) {
