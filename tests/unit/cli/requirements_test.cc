@@ -1,6 +1,7 @@
-// What `harmonaize requirements` says without a daemon.
+// What `harmonaize requirements` says, and `harmonaize run --requirements`, without a daemon.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
@@ -11,6 +12,8 @@
 
 namespace harmonaize {
 namespace {
+
+namespace fs = std::filesystem;
 
 void ExpectHolds(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
@@ -79,6 +82,36 @@ TEST(Requirements, ListTheirKeysAsJson) {
   EXPECT_EQ(document.at("launch_keys").size(), LaunchKeys().size());
   EXPECT_EQ(document.at("keys").at(0).at("name"), RequirementKeys().front().name);
   EXPECT_TRUE(document.at("keys").at(0).at("kept_only").is_boolean());
+}
+
+TEST_F(RequirementsFiles, ReachRanksByTheirAbsolutePath) {
+  const std::string path = Write("[faults]\nlate_after = \"3 s\"\n");
+  Launched run(RunScript({"-n", "2", "--no-prefix", "--requirements", fs::relative(path).string()},
+                         "cd /; cat \"$HARMONAIZE_REQUIREMENTS\""));
+  EXPECT_EQ(run.Wait(), 0) << run.error();
+  const std::vector<std::string> expected = {"[faults]", "[faults]", "late_after = \"3 s\"",
+                                             "late_after = \"3 s\""};
+  EXPECT_EQ(SortedLines(run.output()), expected);
+}
+
+TEST_F(RequirementsFiles, KeepRanksFromStartingWithAllTheirMistakes) {
+  const std::string path = Write("[collectives]\nobjectiv = \"latency\"\npriority = 9\n");
+  Launched run(RunScript({"--requirements", path}, "echo started"));
+  EXPECT_EQ(run.Wait(), 2);
+  EXPECT_EQ(run.output(), "");
+  ExpectHolds(run.error(), path + ":2:1: ");
+  ExpectHolds(run.error(), "did you mean 'collectives.objective'?");
+  ExpectHolds(run.error(), path + ":3:");
+}
+
+TEST_F(RequirementsFiles, HaveToBeFilesThatRanksCanRead) {
+  for (const std::string& wrong : {std::string("/nonexistent/job.toml"), std::string("/dev/null"),
+                                   folder_.path(), std::string()}) {
+    Launched run(RunScript({"--requirements", wrong}, "echo started"));
+    EXPECT_EQ(run.Wait(), 2) << wrong;
+    EXPECT_EQ(run.output(), "") << wrong;
+    EXPECT_NE(run.error(), "") << wrong;
+  }
 }
 
 }  // namespace
