@@ -17,9 +17,9 @@ cmake --preset release >build/quickstart.log 2>&1 || {
 cmake --build --preset release \
   --target harmonaize harmonaized harmonaize_nccl harmonaize_preload all_reduce_perf
 
-step "3/3  Four processes, one daemon: all-reduce from 8 bytes to 16 MiB, every result checked"
+step "3/3  Four processes, one daemon: all-reduce from 8 bytes to 8 MiB, every result checked"
 command=(build/release/bin/harmonaize run -n 4 --
-  build/release/bin/all_reduce_perf -b 8 -e 16M -f 4 -c 1)
+  build/release/bin/all_reduce_perf -b 8 -e 8M -f 4 -c 1)
 printf '$ %s\n\n' "${command[*]}"
 status=0
 "${command[@]}" || status=$?

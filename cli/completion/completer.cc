@@ -129,7 +129,10 @@ Completion Matching(std::vector<Continuation> candidates, const std::string& beg
 Completion Value(const CLI::Option& option, const std::string& begin, const std::string& before,
                  const NameSource& names) {
   const std::string type = option.get_type_name();
-  if (type.ends_with("FILE") || type == "SOCKET") return {.kind = Completion::Kind::kFiles};
+  const bool is_named_file = option.get_positional() && option.get_name(true, false) == "FILE";
+  if (type.ends_with("FILE") || type == "SOCKET" || is_named_file) {
+    return {.kind = Completion::Kind::kFiles};
+  }
   std::vector<Continuation> candidates = ChoicesIn(type);
   if (candidates.empty()) {
     candidates = names(option.get_positional() ? option.get_name(true, false) : type);

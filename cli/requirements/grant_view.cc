@@ -36,14 +36,31 @@ std::string ShortfallLine(const Json& one) {
       CleanText(one.at("why").get<std::string>(), kMostShownBytes));
 }
 
+/// Returns what stands in the place of a grant that is empty.
+std::string EmptyGrantText(GrantOccasion occasion, bool all_is_refused) {
+  if (all_is_refused) return "nothing is granted that was asked for\n";
+  switch (occasion) {
+    case GrantOccasion::kStated:
+      return "nothing is asked for this job: it runs as it would without requirements\n";
+    case GrantOccasion::kForgotten:
+      return "what was asked for this job is forgotten: it runs as it would without requirements\n";
+    case GrantOccasion::kChecked: break;
+  }
+  return "nothing, since nothing is asked for\n";
+}
+
 }  // namespace
 
-Result<std::string> GrantText(const std::string& answer) {
+Result<std::string> GrantText(const std::string& answer, GrantOccasion occasion) {
   try {
     const Json document = Json::parse(answer);
     const std::string granted = document.at("text").get<std::string>();
-    std::string text = granted.empty() ? "nothing is granted that was asked for\n" : Lines(granted);
     const Json& shortfalls = document.at("shortfalls");
+    std::string text =
+        granted.empty() ? EmptyGrantText(occasion, !shortfalls.empty()) : Lines(granted);
+    if (!granted.empty() && occasion == GrantOccasion::kForgotten) {
+      text = "what was asked for this job is forgotten; the provider's defaults hold:\n" + text;
+    }
     if (!shortfalls.empty()) text += "\nnot as asked:\n";
     for (const Json& one : shortfalls) text += ShortfallLine(one);
     return text;

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +14,7 @@
 #include "cli/jobs/job_search.h"
 #include "cli/json_view.h"
 #include "cli/requirements/grant_view.h"
+#include "cli/requirements/requirements_file.h"
 #include "cli/requirements/requirements_table.h"
 #include "src/requirements/requirements.h"
 #include "src/requirements/requirements_schema.h"
@@ -43,13 +42,17 @@ Durations, rates and sizes have units. A key that is not known, or a value that 
 of with its line and column, what was expected, and the nearest name that there is; all mistakes of a
 file are listed. '-' stands for standard input.
 
-A program states the file that HARMONAIZE_REQUIREMENTS names with its first communicator. --apply states
-one of a job that runs, at all of its hosts: what it names replaces what was said before, key by key.
---of shows what a job is granted, and why not more; --explain also asks the daemon of this host, where
-one answers, what it would grant. --forget takes back all that was said.
+A program states the file that HARMONAIZE_REQUIREMENTS names with its first communicator ('harmonaize
+run --requirements FILE' sets it). --apply states one of a job that runs, at all of its hosts: what it
+names replaces what was said before, key by key. --of shows what a job is granted, and why not more;
+--explain also asks the daemon of this host, where one answers, what it would grant to this user.
+--forget takes back all that was said.
 
-Without FILE all keys are listed, with their values and what they mean. --schema prints a JSON Schema,
-with which editors check and complete such files as they are written.
+A tenant reads and changes what is asked for its own jobs; an operator, as root is, for those of all
+tenants.
+
+Without FILE all keys are listed, with their values and what they mean, with --json as JSON. --schema
+prints a JSON Schema, with which editors check and complete such files as they are written.
 
 Exit status: 0 when the file is right; 1 when it has mistakes or cannot be read, or the daemon refuses
 it; 2 for wrong options.
@@ -58,12 +61,10 @@ Examples:
   harmonaize requirements
   harmonaize requirements job.toml
   harmonaize requirements job.toml --explain
+  harmonaize run --requirements job.toml --name llama -- ./program
   harmonaize requirements job.toml --apply llama
   harmonaize requirements --of llama
   harmonaize requirements --schema > requirements.schema.json)";
-
-/// Most mistakes that are listed: more are seen when these are mended.
-constexpr size_t kMostMistakes = 50;
 
 struct RequirementsOptions {
   std::string file;
@@ -78,24 +79,6 @@ struct RequirementsOptions {
 
 constexpr char kToml[] = "application/toml";
 
-/// Reads the file, and no more than a document may have, and a byte: it may have no end.
-Result<std::string> ReadDocument(const std::string& path) {
-  std::ifstream file;
-  if (path != "-") {
-    file.open(path);
-    if (!file) return ErrnoError(errno, fmt::format("cannot read {}", path));
-  }
-  std::istream& input = path == "-" ? std::cin : file;
-  std::string text(kMostRequirementsBytes + 1, '\0');
-  errno = 0;
-  input.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (input.bad() || (input.gcount() == 0 && errno != 0)) {
-    return ErrnoError(errno, fmt::format("cannot read {}", path));
-  }
-  text.resize(static_cast<size_t>(input.gcount()));
-  return text;
-}
-
 int ShowJson(const RequirementsReading& read) {
   const bool right = read.mistakes.empty();
   nlohmann::ordered_json document = {{"right", right}};
@@ -105,47 +88,51 @@ int ShowJson(const RequirementsReading& read) {
   return right ? 0 : 1;
 }
 
-int ShowMistakes(const std::vector<Status>& mistakes) {
-  for (const Status& mistake : mistakes) Complain(mistake.message());
-  if (mistakes.size() == kMostMistakes) Complain("there may be more");
-  return 1;
-}
-
-/// Calls the route of a job that the user means, and shows what it grants.
+/// Calls the route of a job that the user means, and shows what it grants. Whoever may connect at
+/// the operators' socket reaches the jobs of all tenants, as `harmonaize jobs` lists them.
 Result<std::string> CallOfJob(const RequirementsOptions& options, const std::string& which,
                               const std::string& route, HttpCall call) {
-  HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindTenantsHttp(options.socket));
+  const GrantOccasion occasion =
+      call.method == "DELETE" ? GrantOccasion::kForgotten : GrantOccasion::kStated;
+  HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindHttp(options.socket));
   HZ_ASSIGN_OR_RETURN(const std::string job, AskForJobId(daemon, which));
   call.target = "/v1/jobs/" + job + route;
   HZ_ASSIGN_OR_RETURN(const std::string answer, CallDaemon(daemon, call));
-  return options.json ? IndentJson(answer) : GrantText(answer);
+  return options.json ? IndentJson(answer) : GrantText(answer, occasion);
 }
 
-/// Returns what the daemon of this host would grant; "" where none answers.
+/// Returns what the daemon of this host would grant to this user, or why that is not known.
 std::string WouldGrant(const RequirementsOptions& options, const std::string& text) {
   const Result<DaemonHttp> daemon = FindTenantsHttp(options.socket);
-  if (!daemon.ok()) return "";
+  if (!daemon.ok()) {
+    return fmt::format("\nThis tells only what each key does, not what would be granted: {}\n",
+                       daemon.status().message());
+  }
   const Result<std::string> answer = CallDaemon(
       *daemon,
       {.method = "POST", .target = "/v1/requirements/check", .body = text, .content_type = kToml});
-  const Result<std::string> grant = answer.ok() ? GrantText(*answer) : answer;
+  const Result<std::string> grant =
+      answer.ok() ? GrantText(*answer, GrantOccasion::kChecked) : answer;
   return "\nThe daemon of this host would grant:\n" +
          (grant.ok() ? *grant : grant.status().message() + "\n");
 }
 
 int CheckRequirements(const RequirementsOptions& options) {
-  const Result<std::string> text = ReadDocument(options.file);
-  if (!text.ok()) return Print(text);
-  const std::string name = options.file == "-" ? "standard input" : options.file;
-  const RequirementsReading read = ReadRequirements(*text, name, kMostMistakes);
+  const Result<CheckedRequirements> checked = CheckRequirementsFile(options.file);
+  if (!checked.ok()) return Print(checked.status());
+  const RequirementsReading& read = checked->reading;
   if (options.json && options.apply.empty()) return ShowJson(read);
-  if (!read.mistakes.empty()) return ShowMistakes(read.mistakes);
+  if (!read.mistakes.empty()) {
+    ComplainOfMistakes(read.mistakes);
+    return 1;
+  }
   if (!options.apply.empty()) {
-    return Print(CallOfJob(options, options.apply, "/requirements",
-                           {.method = "PUT", .target = {}, .body = *text, .content_type = kToml}));
+    return Print(
+        CallOfJob(options, options.apply, "/requirements",
+                  {.method = "PUT", .target = {}, .body = checked->text, .content_type = kToml}));
   }
   return Print(options.explain
-                   ? RequirementsExplained(read.requirements) + WouldGrant(options, *text)
+                   ? RequirementsExplained(read.requirements) + WouldGrant(options, checked->text)
                    : RequirementsTable(read.requirements));
 }
 
@@ -156,7 +143,9 @@ int ShowRequirements(const RequirementsOptions& options) {
     return Print(
         CallOfJob(options, options.forget, "/requirements", {.method = "DELETE", .target = {}}));
   }
-  if (options.file.empty()) return Print(AllRequirementKeys());
+  if (options.file.empty()) {
+    return Print(options.json ? AllRequirementKeysAsJson() : AllRequirementKeys());
+  }
   return CheckRequirements(options);
 }
 

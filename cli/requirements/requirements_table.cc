@@ -4,6 +4,8 @@
 
 #include <functional>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/text_table.h"
 #include "src/base/measure.h"
 #include "src/base/toml_reader.h"
@@ -62,6 +64,17 @@ const char* WhatFollows(const RequirementKey& key) {
   return key.is_kept_only ? " (checked and kept; nothing follows from it yet)" : "";
 }
 
+nlohmann::ordered_json KeysAsJson(std::span<const RequirementKey> keys) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const RequirementKey& key : keys) {
+    list.push_back({{"name", key.name},
+                    {"values", PossibleValues(key)},
+                    {"meaning", key.meaning},
+                    {"kept_only", key.is_kept_only}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string RequirementsTable(const Requirements& requirements) {
@@ -112,6 +125,13 @@ std::string AllRequirementKeys() {
   text += fmt::format("\n[[{}]]  Where the job may run, {} at most.\n", kLaunchList, kMostLaunches);
   list(LaunchKeys());
   return text;
+}
+
+std::string AllRequirementKeysAsJson() {
+  const nlohmann::ordered_json document = {{"keys", KeysAsJson(RequirementKeys())},
+                                           {"override_keys", KeysAsJson(OverrideKeys())},
+                                           {"launch_keys", KeysAsJson(LaunchKeys())}};
+  return document.dump(2) + "\n";
 }
 
 }  // namespace harmonaize

@@ -15,4 +15,11 @@ std::string RequirementsExplained(const Requirements& requirements);
 /// Returns all keys there are, each with its values and its meaning.
 std::string AllRequirementKeys();
 
+/// Returns the same as JSON. Names in the lists are those within an entry of
+/// [[collectives.override]] and [[market.launch]]:
+///
+///     {"keys": [{"name", "values", "meaning", "kept_only"}], "override_keys": [...],
+///      "launch_keys": [...]}
+std::string AllRequirementKeysAsJson();
+
 }  // namespace harmonaize

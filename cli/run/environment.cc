@@ -64,6 +64,9 @@ Environment RankEnvironment(const Environment& base, const RankVariables& variab
   if (!variables.socket.empty()) environment.Set("HARMONAIZE_SOCKET", variables.socket);
   if (!variables.job_name.empty()) environment.Set("HARMONAIZE_JOB", variables.job_name);
   if (!variables.job_kind.empty()) environment.Set("HARMONAIZE_JOB_KIND", variables.job_kind);
+  if (!variables.requirements.empty()) {
+    environment.Set("HARMONAIZE_REQUIREMENTS", variables.requirements);
+  }
   if (!variables.preload_library.empty()) {
     const std::string others = environment.Get("LD_PRELOAD");
     environment.Set("LD_PRELOAD", others.empty() ? variables.preload_library

@@ -40,13 +40,14 @@ struct RankVariables {
   std::string socket;           ///< The daemon's socket, or "" to leave HARMONAIZE_SOCKET alone.
   std::string job_name;         ///< "" to leave HARMONAIZE_JOB alone.
   std::string job_kind;         ///< "" to leave HARMONAIZE_JOB_KIND alone.
+  std::string requirements;     ///< A file's path; "" to leave HARMONAIZE_REQUIREMENTS alone.
   std::string preload_library;  ///< Goes before the value of LD_PRELOAD; "" for none.
   std::vector<std::string> assignments;  ///< "NAME=value", win over everything else.
 };
 
 /// Returns `base` with torchrun's variables (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE,
-/// MASTER_ADDR, MASTER_PORT), HARMONAIZE_SOCKET, HARMONAIZE_JOB, HARMONAIZE_JOB_KIND and LD_PRELOAD
-/// for one rank of a job.
+/// MASTER_ADDR, MASTER_PORT), HARMONAIZE_SOCKET, HARMONAIZE_JOB, HARMONAIZE_JOB_KIND,
+/// HARMONAIZE_REQUIREMENTS and LD_PRELOAD for one rank of a job.
 Environment RankEnvironment(const Environment& base, const RankVariables& variables);
 
 /// Returns ok if `name` can be a job's: not empty, as short as daemons take it, and in one line.

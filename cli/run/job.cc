@@ -88,6 +88,7 @@ int Job::StartRanks() {
                             .socket = place.socket,
                             .job_name = options_.name,
                             .job_kind = options_.kind,
+                            .requirements = options_.requirements,
                             .preload_library = options_.preload_library,
                             .assignments = place.assignments};
     variables.assignments.insert(variables.assignments.end(), options_.assignments.begin(),

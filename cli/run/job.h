@@ -47,6 +47,7 @@ struct JobOptions {
   std::string socket;
   std::string name;  ///< The job's name and kind; "": those of the environment.
   std::string kind;
+  std::string requirements;  ///< The absolute path of a file; "": that of the environment.
   std::string preload_library;
   std::vector<std::string> assignments;
 };

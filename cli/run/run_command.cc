@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "cli/daemon_http.h"
 #include "cli/json_view.h"
+#include "cli/requirements/requirements_file.h"
 #include "cli/run/environment.h"
 #include "cli/run/job.h"
 #include "cli/run/job_guard.h"
@@ -40,9 +42,10 @@ constexpr char kRunDescription[] =
 constexpr char kRunFooter[] =
     R"(Each rank gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR (127.0.0.1) and
 MASTER_PORT (a free port), as torchrun sets them, LD_PRELOAD with libharmonaize-preload.so before
-what it had, and HARMONAIZE_SOCKET; with --name and --kind, HARMONAIZE_JOB and HARMONAIZE_JOB_KIND.
-Variables that --env sets win over all of these. Rank 0 has the launcher's standard input unless
-that is a terminal; the others read nothing.
+what it had, and HARMONAIZE_SOCKET; with --name and --kind, HARMONAIZE_JOB and HARMONAIZE_JOB_KIND;
+with --requirements, HARMONAIZE_REQUIREMENTS with the file's absolute path. Variables that --env
+sets win over all of these. Rank 0 has the launcher's standard input unless that is a terminal; the
+others read nothing.
 
 A name stands for one job of a user. Ranks of two runs with the same --name, at the same time or one
 after the other, are one job, with one list of events; run says so where the other one runs still.
@@ -59,13 +62,15 @@ second one kills them. SIGUSR1 and SIGUSR2 are passed on and change nothing else
 launcher was started to ignore, as by nohup, stay ignored.
 
 Exit status: that of the rank that failed first, 128+n when signal n killed it or ended the job; 0
-when all ranks returned 0; 2 for a wrong command line; 124 after --timeout; 125 when the launcher
-itself failed; 126 and 127 when the program cannot be executed or found.
+when all ranks returned 0; 2 for a wrong command line, or a file of requirements that cannot be read
+or has mistakes, which are all listed; 124 after --timeout; 125 when the launcher itself failed; 126
+and 127 when the program cannot be executed or found.
 
 Examples:
   harmonaize run -n 4 -- all_reduce_perf -b 8 -e 16M -f 4 -c 1
   harmonaize run -n 2 --env NCCL_DEBUG=INFO -- python3 train.py --epochs 1
   harmonaize run -n 4 --name llama --kind training -- python3 train.py
+  harmonaize run -n 4 --requirements job.toml -- python3 train.py
   harmonaize run -n 8 --daemon=private --timeout 600 -- ./my_nccl_program)";
 
 // Help for `run`: CLI11 does not know that a program's command line follows.
@@ -84,6 +89,8 @@ struct RunOptions {
   std::string daemon = "auto";
   std::string name;
   std::string kind;
+  std::string requirements;  ///< A file; absolute once it is checked.
+  std::string stated_name;   ///< The job's name by that file; "" if it has none.
   std::vector<std::string> assignments;
   double timeout = 0;
   double grace = 5;
@@ -164,6 +171,7 @@ JobOptions MakeJobOptions(const RunOptions& options) {
   job.grace = Milliseconds(options.grace);
   job.name = options.name;
   job.kind = options.kind;
+  job.requirements = options.requirements;
   job.assignments = options.assignments;
   return job;
 }
@@ -171,7 +179,9 @@ JobOptions MakeJobOptions(const RunOptions& options) {
 /// Tells the user of a job that runs under the name of this one: the daemon takes both for one job.
 void WarnOfNamesake(const RunOptions& options) {
   const char* const variable = std::getenv("HARMONAIZE_JOB");
-  const std::string name = !options.name.empty() ? options.name : variable ? variable : "";
+  const std::string name = !options.name.empty() ? options.name
+                           : variable            ? variable
+                                                 : options.stated_name;
   if (name.empty() || options.daemon == "private") return;
   const Result<DaemonHttp> daemon = FindTenantsHttp("");
   // Without a daemon that answers there is no such job.
@@ -230,12 +240,43 @@ Status TakeCommand(const CLI::App& run, const CommandLine& command_line,
   return Status::Ok();
 }
 
+/// Checks the file of requirements, and makes its path absolute: ranks may change their folder.
+/// Returns whether ranks may start, and complains otherwise.
+bool TakeRequirements(RunOptions& options) {
+  if (options.requirements.empty()) return true;
+  std::error_code error;
+  if (std::filesystem::exists(options.requirements, error) &&
+      !std::filesystem::is_regular_file(options.requirements, error)) {
+    Complain(fmt::format("--requirements {}: every rank reads it, so it has to be a regular file",
+                         CleanText(options.requirements, kMostShownOptionBytes)));
+    return false;
+  }
+  const Result<CheckedRequirements> checked = CheckRequirementsFile(options.requirements);
+  if (!checked.ok()) {
+    Complain(checked.status().message());
+    return false;
+  }
+  if (!checked->reading.mistakes.empty()) {
+    ComplainOfMistakes(checked->reading.mistakes);
+    return false;
+  }
+  const RequirementTable& values = checked->reading.requirements.values;
+  if (const auto found = values.find("job.name"); found != values.end()) {
+    options.stated_name = std::get<std::string>(found->second);
+  }
+  options.requirements = std::filesystem::absolute(options.requirements, error).string();
+  if (!error) return true;
+  Complain(ErrnoError(error.value(), "cannot name the file of requirements").message());
+  return false;
+}
+
 int Run(const CLI::App& run, const CommandLine& command_line, RunOptions& options) {
   if (const Status status = TakeCommand(run, command_line, run.remaining(), options);
       !status.ok()) {
     Complain(status.message());
     return kUsageStatus;
   }
+  if (!TakeRequirements(options)) return kUsageStatus;
   const Result<int> exit_status = RunJob(options);
   if (exit_status.ok()) return *exit_status;
   Complain(exit_status.status().message());
@@ -271,6 +312,15 @@ void AddOptions(CLI::App& run, RunOptions& options) {
                  "(default: HARMONAIZE_JOB_KIND)")
       ->check(CLI::IsMember({"training", "inference", "batch"}))
       ->type_name("KIND");
+  run.add_option("--requirements", options.requirements,
+                 "What the job asks of the provider; the file is checked\n"
+                 "first (default: HARMONAIZE_REQUIREMENTS)")
+      ->check(CLI::Validator(
+          [](const std::string& file) {
+            return std::string(file.empty() ? "a file's name is missing" : "");
+          },
+          ""))
+      ->type_name("FILE");
   run.add_option("--env", options.assignments, "A variable for every rank; may be repeated")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);

@@ -15,6 +15,11 @@ namespace harmonaize {
 ///       [{"uid", "communicator", "bytes_per_second", "rails", "held_back_rails", "waited_bursts",
 ///         "priority", "bandwidth_floor", "bandwidth_cap", "floor"}]}}}
 ///
+/// A communicator has the id that `harmonaize jobs JOB` and `explain` show. Its job is named where
+/// it has ranks on this host, since only then the document tells of it:
+///
+///     {"tenants": [{"communicators": [{"handle", "job", "job_name"}]}]}
+///
 /// Adds nothing where the cluster has no controller.
 void PrintController(const Json& document, size_t rows, std::string* text);
 

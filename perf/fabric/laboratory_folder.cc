@@ -23,6 +23,8 @@ using Json = nlohmann::json;
 
 constexpr char kState[] = "state.json";
 constexpr char kLockEnd[] = ".lock";
+/// A file in a folder of laboratories that was made for them, and goes with the last of them.
+constexpr char kMadeHere[] = ".made-by-fabric";
 
 std::string BaseFolder() {
   const char* stated = std::getenv("HARMONAIZE_FABRIC_STATE");
@@ -39,6 +41,30 @@ Status MakeFolder(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   return error ? ErrnoError(error.value(), "cannot make folder " + path) : Status::Ok();
+}
+
+/// Makes the folder of all laboratories, and marks it where it was not there.
+Status MakeBaseFolder() {
+  const std::string folder = BaseFolder();
+  std::error_code error;
+  const bool made = fs::create_directories(folder, error);
+  if (error) return ErrnoError(error.value(), "cannot make folder " + folder);
+  if (made) std::ofstream(folder + "/" + kMadeHere);
+  return Status::Ok();
+}
+
+/// Removes the folder of all laboratories if it was made for them and none is left. One that the
+/// user has made stays.
+void RemoveBaseFolder(const fs::path& folder) {
+  const fs::path mark = folder / kMadeHere;
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(folder, error); entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (entry->path() != mark) return;
+  }
+  if (::unlink(mark.c_str()) != 0 || ::rmdir(folder.c_str()) == 0) return;
+  // Another laboratory has come meanwhile, and is the last one later.
+  std::ofstream{mark};
 }
 
 Json ToJson(const LaboratoryState& state) {
@@ -134,7 +160,7 @@ std::vector<std::string> LaboratoryFolder::Names() {
 }
 
 Result<LaboratoryLock> LaboratoryLock::Take(const std::string& name) {
-  HZ_RETURN_IF_ERROR(MakeFolder(BaseFolder()));
+  HZ_RETURN_IF_ERROR(MakeBaseFolder());
   LaboratoryLock lock;
   lock.path_ = BaseFolder() + "/" + name + kLockEnd;
   for (;;) {
@@ -155,8 +181,7 @@ Result<LaboratoryLock> LaboratoryLock::Take(const std::string& name) {
 
 void LaboratoryLock::RemoveFile() const {
   ::unlink(path_.c_str());
-  // Succeeds when this was the last laboratory.
-  ::rmdir(fs::path(path_).parent_path().c_str());
+  RemoveBaseFolder(fs::path(path_).parent_path());
 }
 
 }  // namespace harmonaize::fabric

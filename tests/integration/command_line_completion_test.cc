@@ -60,6 +60,10 @@ TEST(BashCompletion, LeavesProgramsAndFilesToBash) {
   std::filesystem::create_directory(folder->path() + "/a folder");
   EXPECT_EQ(CompletedByBash({"plan", "--fabric", folder->path() + "/a"}),
             (Words{folder->path() + "/a folder"}));
+  EXPECT_EQ(CompletedByBash({"run", "--requirements", folder->path() + "/a"}),
+            (Words{folder->path() + "/a folder"}));
+  EXPECT_EQ(CompletedByBash({"requirements", folder->path() + "/a"}),
+            (Words{folder->path() + "/a folder"}));
   EXPECT_EQ(CompletedByBash({"run", "-n", "2", "--", "cat", folder->path() + "/a"}),
             (Words{folder->path() + "/a folder"}));
   const Words programs = CompletedByBash({"run", "-n", "2", "bas"});

@@ -101,6 +101,48 @@ TEST_F(CommandsOfUsers, ShowEachTenantItsOwnAndTheOperatorAll) {
   });
 }
 
+TEST_F(CommandsOfUsers, LetTheOperatorReadAndChangeWhatIsAskedForATenantsJob) {
+  PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
+    const SystemDaemon daemon;
+    // Its ranks go on until the file is there.
+    const pid_t job = StartAs(kAlice, [] {
+      setenv("HARMONAIZE_SOCKET", kSystemSocket, 1);
+      setenv("HARMONAIZE_JOB", "alices", 1);
+      const std::vector<int> statuses = RunAsProcesses(2, [](int rank) {
+        ncclComm_t communicator;
+        if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
+        if (rank == 0) std::ofstream("/tmp/joined") << std::flush;
+        for (int i = 0; i < 3000 && access("/tmp/enough", F_OK) != 0; ++i) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+        EXPECT_NCCL(ncclCommDestroy(communicator));
+        return 0;
+      });
+      return statuses == std::vector<int>{0, 0} ? 0 : 1;
+    });
+    for (int i = 0; i < 3000 && access("/tmp/joined", F_OK) != 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    std::ofstream("/tmp/job.toml") << "faults.late_after = '9 s'\n" << std::flush;
+    for (const uid_t user : {uid_t(0), kAlice}) {
+      const Ran none = Command(user, {"requirements", "--of", "alices"});
+      EXPECT_EQ(none.status, 0) << none.text;
+      ExpectHolds(none.text, "nothing is asked for this job");
+      const Ran applied = Command(user, {"requirements", "/tmp/job.toml", "--apply", "alices"});
+      EXPECT_EQ(applied.status, 0) << applied.text;
+      ExpectHolds(applied.text, "late_after = \"9 s\"");
+      const Ran forgotten = Command(user, {"requirements", "--forget", "alices"});
+      EXPECT_EQ(forgotten.status, 0) << forgotten.text;
+      ExpectHolds(forgotten.text, "what was asked for this job is forgotten");
+    }
+    const Ran foreign = Command(kBob, {"requirements", "--of", "alices"});
+    EXPECT_EQ(foreign.status, 1);
+    ExpectHolds(foreign.text, "there is no job 'alices'");
+    std::ofstream("/tmp/enough") << std::flush;
+    EXPECT_EQ(StatusOf(job), 0);
+  });
+}
+
 /// Starts a job of two ranks, of which rank 1 stops itself before their first all-reduce, and
 /// leaves its process number in a file.
 pid_t StartStuckJob(uid_t user, const std::string& path) {

@@ -15,6 +15,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 PROGRAMS = pathlib.Path(sys.argv[1])
 FABRICS = pathlib.Path(sys.argv[2])
@@ -56,6 +57,17 @@ def check_wrong_words():
     assert done.returncode == 1 and "/nowhere.toml" in done.stderr, done
 
 
+def check_unbuilt_programs():
+    """Beside a build of a part, what is missing is named, and the command that builds it."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copy(PROGRAMS / "compare_jobs", folder)
+        (pathlib.Path(folder) / "harmonaized").touch()
+        done = subprocess.run([copy, str(FABRICS / "one-rack.toml"), "--job", "size=8M"], text=True,
+                              check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert done.returncode == 1 and "has no fabric and no timeline_perf" in done.stderr, done
+        assert "--target fabric timeline_perf" in done.stderr, done
+
+
 def check_jobs():
     """They run as users of their own, side by side. How fast is no matter here."""
     done = run(str(FABRICS / "one-rack.toml"), "--json", "--seconds", "5", "--job", "size=256K,weight=2",
@@ -70,6 +82,7 @@ def check_jobs():
 if __name__ == "__main__":
     check_reckoning(load(PROGRAMS / "compare_jobs"))
     check_wrong_words()
+    check_unbuilt_programs()
     reachable = load(PROGRAMS / "compare_jobs").others_can_run(PROGRAMS.resolve() / "timeline_perf")
     if os.geteuid() != 0 or shutil.which("setpriv") is None or not reachable:
         sys.exit(77)

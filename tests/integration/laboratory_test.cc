@@ -114,6 +114,14 @@ TEST_F(LaboratoryTest, EveryShippedFabricConnectsAllItsHosts) {
 
 // Which racks it finds is printed and not asserted: on a machine that does something else at the
 // same time, measurements tell nothing. The unit tests hold what is made of measurements.
+TEST_F(LaboratoryTest, AStateFolderThatTheUserHasMadeStays) {
+  fs::create_directory(State());
+  Up("two-hosts");
+  EXPECT_EQ(Fabric({"down", "--name", name_}), 0) << said_;
+  EXPECT_TRUE(fs::exists(State()) && fs::is_empty(State()));
+  fs::remove(State());
+}
+
 TEST_F(LaboratoryTest, ProbingWritesAFabricThatCanBeBuilt) {
   for (const char* fabric : {"one-rack", "two-racks"}) {
     Up(fabric);

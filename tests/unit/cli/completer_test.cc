@@ -28,6 +28,7 @@ std::unique_ptr<CLI::App> TestApp() {
   show->add_option("-o,--output", text)->type_name("FILE");
   show->add_option("--env", texts)->allow_extra_args(false);
   show->add_flag("--json", flag);
+  app->add_subcommand("read", "")->add_option("FILE", text);
   app->add_subcommand("hidden", "")->group("");
   CLI::App* const run = app->add_subcommand("run", "Run");
   run->prefix_command();
@@ -57,7 +58,7 @@ Words WordsFor(const Words& words) {
 }
 
 TEST(Completer, KnowsSubcommandsButNotHiddenOnes) {
-  EXPECT_EQ(WordsFor({"tool", ""}), (Words{"show", "run", "token"}));
+  EXPECT_EQ(WordsFor({"tool", ""}), (Words{"show", "read", "run", "token"}));
   EXPECT_EQ(WordsFor({"tool", "sh"}), (Words{"show"}));
   EXPECT_EQ(WordsFor({"tool", "hid"}), Words{});
   EXPECT_EQ(WordsFor({"tool", "token", ""}), (Words{"create"}));
@@ -102,6 +103,7 @@ TEST(Completer, OffersOptionsWhereNothingElseCanCome) {
 TEST(Completer, LeavesFilesToTheShell) {
   EXPECT_EQ(Completed({"tool", "show", "-o", "x"}).kind, Completion::Kind::kFiles);
   EXPECT_EQ(Completed({"tool", "show", "--output=x"}).kind, Completion::Kind::kFiles);
+  EXPECT_EQ(Completed({"tool", "read", "x"}).kind, Completion::Kind::kFiles);
 }
 
 TEST(Completer, LeavesTheCommandLineOfAProgramToTheShell) {
@@ -122,7 +124,7 @@ TEST(Completer, LeavesTheCommandLineOfAProgramToTheShell) {
 TEST(Completer, StandsUnknownAndOddWords) {
   EXPECT_EQ(WordsFor({"tool", "--nonsense", "-", "", "x", "sh"}), (Words{"show"}));
   const auto app = TestApp();
-  EXPECT_EQ(Complete(*app, Words{"tool"}, 1, NamesOfTest).candidates.size(), 3u);
+  EXPECT_EQ(Complete(*app, Words{"tool"}, 1, NamesOfTest).candidates.size(), 4u);
 }
 
 TEST(ShellWords, JoinWhatBashHasSplit) {

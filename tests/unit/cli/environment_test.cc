@@ -51,6 +51,15 @@ TEST(RankEnvironment, NamesTheJobOnlyWhereItIsTold) {
   EXPECT_EQ(RankEnvironment(base, variables).Get("HARMONAIZE_JOB_KIND"), "training");
 }
 
+TEST(RankEnvironment, NamesRequirementsOnlyWhereItIsTold) {
+  Environment base;
+  base.Set("HARMONAIZE_REQUIREMENTS", "/before.toml");
+  EXPECT_EQ(RankEnvironment(base, {}).Get("HARMONAIZE_REQUIREMENTS"), "/before.toml");
+  RankVariables variables;
+  variables.requirements = "/job.toml";
+  EXPECT_EQ(RankEnvironment(base, variables).Get("HARMONAIZE_REQUIREMENTS"), "/job.toml");
+}
+
 TEST(CheckJobName, TakesALineThatDaemonsTake) {
   EXPECT_TRUE(CheckJobName("train llama \xc3\xa4").ok());
   EXPECT_TRUE(CheckJobName(std::string(63, 'x')).ok());

@@ -76,11 +76,13 @@ TEST(LinkTable, ShowsWhatNicsHaveCounted) {
 }
 
 TEST(LinkTable, ShowsWhatTheControllerKnowsOfJobs) {
-  const char* const known = R"({"cluster": {"links": [], "controller": {"address": "10.0.0.1:7400",
+  const char* const known = R"({"tenants": [{"communicators": [
+      {"handle": "84b28375", "job": "e1bd0cb1e1bd0cb1e1bd0cb1e1bd0cb1", "job_name": "alice"}]}],
+    "cluster": {"links": [], "controller": {"address": "10.0.0.1:7400",
     "here": true, "follows": true, "limited_rails": 1, "hosts": 4, "jobs": [
-      {"uid": 1001, "communicator": "00ab", "bytes_per_second": 2e6, "rails": 2, "held_back_rails": 0,
+      {"uid": 1001, "communicator": "982cd2ed1c9e5198", "bytes_per_second": 2e6, "rails": 2, "held_back_rails": 0,
        "waited_bursts": 3},
-      {"uid": 1002, "communicator": "00cd", "bytes_per_second": 9e6, "rails": 6, "held_back_rails": 5,
+      {"uid": 1002, "communicator": "e4ee8de25a72e39f", "bytes_per_second": 9e6, "rails": 6, "held_back_rails": 5,
        "waited_bursts": 412, "priority": 2, "bandwidth_floor": 4e7, "floor": "refused",
        "bandwidth_cap": 6e7},
       7]}}})";
@@ -91,7 +93,10 @@ TEST(LinkTable, ShowsWhatTheControllerKnowsOfJobs) {
   ExpectHolds(table, "412");
   ExpectHolds(table, "40 MB/s (refused)");
   ExpectHolds(table, "60 MB/s");
-  EXPECT_LT(table->find("00cd"), table->find("00ab"));  // the busiest first
+  // Communicators have the ids of `harmonaize jobs`, and jobs with ranks on this host are named.
+  ExpectHolds(table, "84b28375      alice  uid 1001");
+  ExpectHolds(table, "be9c6e7d      -      uid 1002");
+  EXPECT_LT(table->find("be9c6e7d"), table->find("84b28375"));  // the busiest first
 }
 
 TEST(LinkTable, ShowsWhetherTheControllerIsHeeded) {
