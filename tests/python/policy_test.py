@@ -111,7 +111,7 @@ def test_a_policy_with_a_mistake_changes_nothing(other_daemon: Daemon) -> None:
     for document, says in (
         ("[policy]\nmost_priorty = 1", r"policy:2:1: unknown key.*did you mean 'policy\.most_priority'"),
         ("[policy]\nmost_priority = 4", "policy:2:17: .*from 0 to 3"),
-        ({"policy": {"tenant": [{"most_priority": 1}]}}, "names the tenant"),
+        ({"policy": {"tenant": [{"most_priority": 1}]}}, "needs 'tenant', a user's name or number"),
     ):
         with pytest.raises(harmonaize.ProblemError, match=says) as caught:
             operator.set_policy(document)

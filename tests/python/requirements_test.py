@@ -73,10 +73,12 @@ def test_what_is_granted_less_than_asked_is_a_shortfall(client: harmonaize.Clien
         "collectives.bandwidth_cap": "4 GB/s",
         "collectives.objective": "throughput",
     }
-    priority, floor = granted.shortfalls
+    priority, floor, kind = granted.shortfalls
     assert (priority.key, priority.asked, priority.granted) == ("collectives.priority", "3", "1")
     assert "a priority of 1 at most" in priority.why
     assert (floor.key, floor.asked, floor.granted) == ("collectives.bandwidth_floor", '"2 GB/s"', None)
+    # The job began without a kind, and keeps that.
+    assert (kind.key, kind.asked, kind.granted) == ("job.kind", '"training"', '"unknown"')
     assert client.granted("asks") == granted
     stated = client.requirements("asks")
     assert stated.values["collectives.priority"] == 3
