@@ -58,7 +58,7 @@ constexpr double kMissedFloor = 0.95;
 constexpr double kAboveCap = 1.02;
 /// Mean rate, in bytes a second, by which floors and caps are divided among those that send
 /// nothing.
-constexpr double kNothing = 1000;
+constexpr double kLeastCounted = 1000;
 
 /// Returns the stretch of a sharer or a group for the next interval: up while less is taken than
 /// was granted before, down while more is taken than is granted.
@@ -90,6 +90,10 @@ bool EdgeShares::Part::IsDeprived() const {
 
 bool EdgeShares::Part::MissesFloor() const {
   return mean < kMissedFloor * floor * sending;
+}
+
+bool EdgeShares::Part::LacksRoomForFloor() const {
+  return fair < kMissedFloor * floor;
 }
 
 void EdgeShares::Begin() {
@@ -151,13 +155,13 @@ void EdgeShares::DivideTerms() {
     part.floor = 0;
     part.cap = std::numeric_limits<double>::infinity();
     if (!part.terms.any()) continue;
-    owners[{sharer.tenant, sharer.owner}] += part.mean + kNothing;
-    tenants[sharer.tenant] += part.mean + kNothing;
+    owners[{sharer.tenant, sharer.owner}] += part.mean + kLeastCounted;
+    tenants[sharer.tenant] += part.mean + kLeastCounted;
   }
   if (owners.empty()) return;
   for (auto& [sharer, part] : parts_) {
     if (!part.terms.any()) continue;
-    const double had = part.mean + kNothing;
+    const double had = part.mean + kLeastCounted;
     const double portion = had / owners[{sharer.tenant, sharer.owner}];
     part.floor = portion * part.terms.floor;
     if (part.terms.cap > 0) part.cap = portion * part.terms.cap;
@@ -379,7 +383,7 @@ double EdgeShares::LeftFor(const Sharer& sharer, double weight, double own_mean)
     const bool is_own = id == sharer;
     if (is_own) claims.front().floor = part.floor;
     const double mean = is_own ? part.mean - own_mean : part.mean;
-    if (mean <= kNothing) continue;
+    if (mean <= kLeastCounted) continue;
     claims.push_back(claim_of(part, mean, is_own ? 0 : part.floor));
     ++groups.front().claims;
   }

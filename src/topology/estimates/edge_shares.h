@@ -70,6 +70,8 @@ class EdgeShares {
     bool IsDeprivedOfFloor() const;
     /// Returns whether it has less of its floor than a tenant is told of as missed.
     bool MissesFloor() const;
+    /// Returns whether the edge carries so little that its share misses its floor.
+    bool LacksRoomForFloor() const;
   };
 
   /// Forgets what was sent in the last interval, but not what was granted.

@@ -19,8 +19,6 @@ constexpr double kTakesAll = 0.5;
 constexpr double kFull = 0.85;
 /// A flow that has something to send for at least this fraction of the time would send more.
 constexpr double kBusyRail = 0.9;
-/// Fraction of a floor below which the fair share misses it.
-constexpr double kMissedFloor = 0.95;
 /// Relative changes of the available rate up to this are noise.
 constexpr double kNoise = 0.08;
 /// Available capacity of at least this fraction of the edge's counts as all of it.
@@ -123,8 +121,7 @@ void LinkShares::NoteFloors(const EdgeShares& edge) {
     if (part.floor <= 0 || part.last <= 0) continue;
     FloorReport report{.state = FloorState::kKept, .had = part.mean};
     const bool held_up = sent >= kFull * edge.capacity() || part.busy >= kBusyRail;
-    const bool takes_all =
-        part.fair < kMissedFloor * part.floor && part.mean > kTakesAll * part.fair;
+    const bool takes_all = part.LacksRoomForFloor() && part.mean > kTakesAll * part.fair;
     if (held_up && part.MissesFloor()) {
       const bool had_room = EdgeShares::HasRoom(sharer, part, trials_);
       report.state = had_room || takes_all ? FloorState::kMissed : FloorState::kUnknown;
