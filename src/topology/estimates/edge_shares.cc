@@ -328,6 +328,26 @@ void EdgeShares::HoldBack(const RoomTrials& trials) {
     group.any_held_back |= part.held_back;
     ++claim;
   }
+  ReleaseOne();
+}
+
+// Releases the tenant with the largest share where all are held back: it can take no more than what
+// the others leave, which would be lost otherwise. Promised floors would miss that part of the edge
+// if it carries less than was promised, so none is released beside them.
+void EdgeShares::ReleaseOne() {
+  const bool any_floor = std::any_of(parts_.begin(), parts_.end(),
+                                     [](const auto& one) { return one.second.floor > 0; });
+  if (groups_.size() < 2 || any_floor) return;
+  auto largest = groups_.begin();
+  for (auto group = groups_.begin(); group != groups_.end(); ++group) {
+    if (!group->second.any_held_back) return;
+    if (group->second.fair > largest->second.fair) largest = group;
+  }
+  largest->second.held_back = false;
+  largest->second.any_held_back = false;
+  for (auto& [sharer, part] : parts_) {
+    if (GroupOf(sharer) == largest->first) part.held_back = false;
+  }
 }
 
 // Returns whether a sharer has more than its part of the cap, or has had, and is still near it. Its

@@ -133,6 +133,7 @@ class EdgeShares {
   double LeftByWeight(double left) const;
   void SumUpGroups(const RoomTrials& trials);
   void HoldBack(const RoomTrials& trials);
+  void ReleaseOne();
   static bool ExceedsCap(const Part& part);
   void Adapt();
   static double PartOfGrant(const Part& part, double flow_mean);

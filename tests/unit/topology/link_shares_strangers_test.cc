@@ -101,6 +101,27 @@ TEST_F(StrangersTest, ManyJobsWithAPriorityLeaveWhatTheyDoNotUse) {
   EXPECT_GT(MeanOf(2, 300), 0.85);
 }
 
+// One that has nearly all of a link has hardly more than its share, and takes all of another's. It
+// is held back for that one, and both are not held back for ever.
+TEST_F(StrangersTest, OneOfLargeWeightLeavesTheOthersTheirShare) {
+  Add(1, 1, 8, 9);
+  Add(2, 1, 1, 1);
+  Run(100);
+  EXPECT_GT(MeanOf(2, 300), 0.09);
+  flows_.clear();
+  Add(1, 1, 8, 1);
+  Add(2, 1, 1, 1);
+  Run(300);
+  int both = 0;
+  for (int i = 0; i < 100; ++i) {
+    Run(1);
+    both += HeldBack(1) && HeldBack(2) ? 1 : 0;
+  }
+  EXPECT_EQ(both, 0);
+  EXPECT_GT(MeanOfAll(100), 0.97);
+  EXPECT_NEAR(RateOf(2, 1), 0.11, 0.02);
+}
+
 // The limit of a rail holds for the whole tenant. An owner that comes then is limited before it is
 // known.
 TEST_F(StrangersTest, TheLimitIsTheTenants) {
