@@ -1,5 +1,6 @@
 #include "src/client/session/daemon_pulse.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <string_view>
@@ -48,7 +49,8 @@ DaemonPulse::Finding DaemonPulse::Look(SessionHeader* header, uint64_t now_ns) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return Finding::kAlive;
   const uint32_t sign = header->sign.load(std::memory_order_relaxed);
-  const uint64_t since_ns = now_ns - asked_at_ns_;
+  // Another thread may have read the clock later than this one, and left its sign earlier.
+  const uint64_t since_ns = now_ns - std::min(now_ns, asked_at_ns_);
   // Relaxed: the numbers stand for nothing else.
   if (header->answered_sign.load(std::memory_order_relaxed) == sign) {
     said_slow_ = false;
