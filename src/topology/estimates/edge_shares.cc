@@ -270,13 +270,14 @@ void EdgeShares::SumUpGroups(const RoomTrials& trials) {
              .held_back = group.held_back};
   }
   auto claim = claims_.begin();
-  for (const auto& [sharer, part] : parts_) {
+  for (auto& [sharer, part] : parts_) {
+    part.needed = NeededBy(sharer, part, trials);
     Group& group = groups_[GroupOf(sharer)];
     group.fair += part.fair;
     group.mean += part.mean;
     group.last += part.last;
     group.wanted += (claim++)->wanted;
-    group.needed += NeededBy(sharer, part, trials);
+    group.needed += part.needed;
   }
 }
 
@@ -298,13 +299,13 @@ void EdgeShares::Grant(const RoomTrials& trials) {
     part.granted = std::min(part.granted, part.cap);
     groups_[GroupOf(sharer)].granted += part.granted;
   }
-  HoldBack(trials);
+  HoldBack();
   Adapt();
 }
 
 // Decides who is held back for others: a sharer, or all sharers of a tenant together. While the
 // others pause, or have enough, all may have what they can.
-void EdgeShares::HoldBack(const RoomTrials& trials) {
+void EdgeShares::HoldBack() {
   const bool any_deprived = std::any_of(parts_.begin(), parts_.end(),
                                         [](const auto& one) { return one.second.IsDeprived(); });
   const double above = MuchAbove();
@@ -322,7 +323,7 @@ void EdgeShares::HoldBack(const RoomTrials& trials) {
   auto claim = claims_.begin();
   for (auto& [sharer, part] : parts_) {
     Group& group = groups_[GroupOf(sharer)];
-    const bool has_others = needed - NeededBy(sharer, part, trials) > least_needed;
+    const bool has_others = needed - part.needed > least_needed;
     part.held_back = group.held_back || (has_others && is_greedy(part, claim->wanted));
     part.capped = ExceedsCap(part);
     group.any_held_back |= part.held_back;

@@ -58,7 +58,8 @@ class EdgeShares {
     double headroom = kMostHeadroom;
     /// Factor by which its flows may exceed their part of the grant, if a cap holds it back.
     double stretch = 1;
-    double had = 0;  ///< What was granted in the interval before.
+    double needed = 0;  ///< What others have to leave to it.
+    double had = 0;     ///< What was granted in the interval before.
     double granted = 0;
     bool held_back = false;  ///< For others that lack their share.
     bool capped = false;     ///< It is held back to its cap.
@@ -132,7 +133,7 @@ class EdgeShares {
   double MuchAbove() const;
   double LeftByWeight(double left) const;
   void SumUpGroups(const RoomTrials& trials);
-  void HoldBack(const RoomTrials& trials);
+  void HoldBack();
   void ReleaseOne();
   static bool ExceedsCap(const Part& part);
   void Adapt();
