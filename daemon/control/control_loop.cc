@@ -30,8 +30,8 @@ constexpr uint64_t kLogEveryNs = 1'000'000'000;
 constexpr uint64_t kTellingNs = 3 * kIntervalNs;
 /// Longest time, in seconds, over which traffic is averaged: a longer mean says nothing of now.
 constexpr double kLongestSeconds = 5 * LinkState::kIntervalSeconds;
-/// Number of communicators of a tenant at most whose rhythm is told: the controller gives turns to
-/// no more of them (BurstTurns).
+/// Most communicators of a tenant whose rhythm a daemon tells. The controller gives turns to no
+/// more of them (BurstTurns).
 constexpr int kMostRhythms = 64;
 
 double Seconds(uint64_t nanoseconds) {

@@ -243,7 +243,7 @@ void JobEvents::OnMismatch(const Communicator& communicator, const Mismatch& mis
 }
 
 void JobEvents::OnPlanChanged(const Communicator& communicator, const PlanTransition& change) {
-  // A plan may have been made anew for other requirements, and be as before.
+  // The home makes plans anew when requirements change. Such a plan may be the same as before.
   if (!change.committed || CarriesOutAlike(change.before, change.after)) return;
   const CollectivePlan& after = change.after;
   const std::string_view collective = CollectiveName(after.key.collective);

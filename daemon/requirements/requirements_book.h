@@ -34,8 +34,8 @@ struct RequirementsView {
   uint64_t changes = 0;  ///< How often the grant has changed on this host.
   std::shared_ptr<const Requirements> stated;
   std::shared_ptr<const Grant> grant;
-  /// What else is not as asked: floors that were granted, and that links have turned out not to
-  /// have room for, and the name and kind of a job that has begun with others.
+  /// Shortfalls that the grant does not know. Links may have no room for a floor that was granted.
+  /// A job may have begun with another name or kind.
   std::vector<Shortfall> more_shortfalls;
 };
 

@@ -64,8 +64,8 @@ class BurstTurns {
     double bytes_per_second = 0;
     double sending = 1;  ///< Fraction of the time in which it sends.
   };
-  /// Returns nullopt for a job whose turns are not known, or do not matter, or that sends more in
-  /// its burst than it has sent in others.
+  /// Returns nullopt for a job whose turns are not known, or do not matter. A job that sends more
+  /// in its present burst than in those before has no known turns.
   std::optional<Mean> MeanOf(const JobId& id, const FabricRail& rail) const;
   /// Returns how often a job's bursts have waited for others'.
   uint64_t WaitsOf(const JobId& id) const;
