@@ -16,6 +16,7 @@ class HostTuning;
 class JobAdvisor;
 class JobTable;
 class Membership;
+class Offers;
 class ProbeService;
 class RequirementsBook;
 class SessionKeeper;
@@ -42,6 +43,8 @@ class EngineRooms {
   virtual RequirementsBook& requirements() = 0;
   /// Requires: likewise.
   virtual JobAdvisor& advisor() = 0;
+  /// Requires: likewise.
+  virtual Offers& offers() = 0;
   /// Has grants and the bounds of tenants go by this policy from now on, whose tenants were found
   /// (FindPolicyTenants). Requires: likewise.
   virtual void SetPolicy(const PolicyConfig& policy) = 0;

@@ -11,6 +11,7 @@
 #include "daemon/api/job_snapshots.h"
 #include "daemon/api/metric_routes.h"
 #include "daemon/api/notice_routes.h"
+#include "daemon/api/offer_routes.h"
 #include "daemon/api/operator_routes.h"
 #include "daemon/api/page_routes.h"
 #include "daemon/api/requirement_routes.h"
@@ -75,7 +76,8 @@ std::vector<HttpRoute> Api::Routes(const Config& config, const ApiServices& serv
   for (std::vector<HttpRoute> some :
        {EventRoutes(services), JobRoutes(services), HealthRoutes(services), MetricsRoutes(services),
         TokenRoutes(services, config.tenants), OperatorRoutes(services), NoticeRoutes(services),
-        RequirementRoutes(services, config), PageRoutes(services, std::move(page))}) {
+        RequirementRoutes(services, config), OfferRoutes(services),
+        PageRoutes(services, std::move(page))}) {
     std::move(some.begin(), some.end(), std::back_inserter(routes));
   }
   return routes;

@@ -4,6 +4,13 @@
 #include "daemon/multihost/host_group.h"
 
 namespace harmonaize::daemon {
+namespace {
+
+/// Most communicators of a job that are looked at for one that still carries out operations: a
+/// tenant may keep thousands that have ended.
+constexpr size_t kMostLookedAt = 64;
+
+}  // namespace
 
 bool JobCommunicators::HasRanksHere(const Job* job) const {
   const auto found = jobs_.find(job);
@@ -18,13 +25,26 @@ std::vector<Job*> JobCommunicators::WithRanksHere() const {
   return jobs;
 }
 
-std::vector<int32_t> JobCommunicators::RanksHere(const Job& job) const {
+const Communicator* JobCommunicators::Largest(const Job& job) const {
   const auto found = jobs_.find(&job);
-  if (found == jobs_.end() || found->second.by_ranks.empty()) return {};
-  const Communicator& largest = *found->second.by_ranks.begin()->second.begin()->second;
+  if (found == jobs_.end() || found->second.by_ranks.empty()) return nullptr;
+  size_t looked_at = 0;
+  for (const auto& [ranks, here] : found->second.by_ranks) {
+    for (const auto& [id, communicator] : here) {
+      if (communicator->state() == Communicator::State::kReady) return communicator;
+      if (++looked_at >= kMostLookedAt) break;
+    }
+    if (looked_at >= kMostLookedAt) break;
+  }
+  return found->second.by_ranks.begin()->second.begin()->second;
+}
+
+std::vector<int32_t> JobCommunicators::RanksHere(const Job& job) const {
+  const Communicator* const largest = Largest(job);
+  if (largest == nullptr) return {};
   std::vector<int32_t> ranks;
-  for (int rank = 0; rank < largest.ranks(); ++rank) {
-    if (!largest.IsRemote(rank) && !largest.HasLeft(rank)) ranks.push_back(rank);
+  for (int rank = 0; rank < largest->ranks(); ++rank) {
+    if (!largest->IsRemote(rank) && !largest->HasLeft(rank)) ranks.push_back(rank);
   }
   return ranks;
 }

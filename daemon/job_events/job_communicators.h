@@ -24,8 +24,11 @@ class JobCommunicators final : public CommunicatorObserver {
   bool HasRanksHere(const Job* job) const;
   /// Returns the jobs that have ranks on this host.
   std::vector<Job*> WithRanksHere() const;
-  /// Returns the ranks of a job on this host, as its largest communicator here numbers them: in
-  /// most programs that is the one of all ranks.
+  /// Returns the largest communicator of a job with ranks here: in most programs that is the one of
+  /// all ranks. One that still carries out operations goes before those that have ended, which
+  /// programs keep for a while after a shrink. Returns nullptr if the job has no ranks here.
+  const Communicator* Largest(const Job& job) const;
+  /// Returns the ranks of a job on this host that have not left, as that communicator numbers them.
   std::vector<int32_t> RanksHere(const Job& job) const;
 
   /// Returns whether the job has communicators here, with or without ranks on this host.

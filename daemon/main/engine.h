@@ -26,6 +26,7 @@
 #include "daemon/jobs/job_table.h"
 #include "daemon/metrics/usage_ledger.h"
 #include "daemon/multihost/network_operations.h"
+#include "daemon/offers/offers.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/probing/probe_service.h"
 #include "daemon/requirements/requirements_book.h"
@@ -80,6 +81,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   EventRooms& events() override { return *events_; }
   RequirementsBook& requirements() override { return *requirements_; }
   JobAdvisor& advisor() override { return *advisor_; }
+  Offers& offers() override { return *offers_; }
   void SetPolicy(const PolicyConfig& policy) override;
   JobTable& jobs() override { return jobs_; }
   ControlLoop& control_loop() { return *control_loop_; }
@@ -175,6 +177,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::unique_ptr<EventRooms> events_;  ///< TellEventsTo makes it; nullptr: nobody hears of them.
   std::optional<RequirementsBook> requirements_;  ///< Likewise: nullopt if there are no events.
   std::optional<JobAdvisor> advisor_;             ///< Likewise.
+  std::optional<Offers> offers_;                  ///< Likewise.
   std::optional<UsageLedger> usage_;
   // Declared last: their threads post to this engine.
   Background background_;

@@ -195,6 +195,16 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
   advisor_.emplace(JobAdvisor::Services{.by_job = &events_->job_communicators(),
                                         .events = &events_->job_events()});
   observers_.Add(&*advisor_);
+  offers_.emplace(Offers::Services{.events = &events_->job_events(),
+                                   .relay = &events_->relay(),
+                                   .by_job = &events_->job_communicators(),
+                                   .jobs = &jobs_,
+                                   .keeper = &events_->records(),
+                                   .background = &background_,
+                                   .loop = loop_.get(),
+                                   .sessions = this});
+  observers_.Add(&*offers_);
+  offers_->Restore();
 }
 
 }  // namespace harmonaize::daemon

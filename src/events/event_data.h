@@ -37,6 +37,10 @@ inline constexpr FieldKey<FieldKind::kCount> kCommunicatorsUnlisted{"communicato
 inline constexpr FieldKey<FieldKind::kName> kOperation{"operation"};
 inline constexpr FieldKey<FieldKind::kName> kCollective{"collective"};
 inline constexpr FieldKey<FieldKind::kName> kOffer{"offer"};
+inline constexpr FieldKey<FieldKind::kTime> kDue{"due"};
+inline constexpr FieldKey<FieldKind::kCount> kRound{"round"};
+inline constexpr FieldKey<FieldKind::kChoice> kBrokenBy{"broken_by"};
+inline constexpr FieldKey<FieldKind::kSentence> kReason{"reason"};
 inline constexpr FieldKey<FieldKind::kName> kMaintenance{"maintenance"};
 inline constexpr FieldKey<FieldKind::kName> kRequirement{"requirement"};
 inline constexpr FieldKey<FieldKind::kName> kEvent{"event"};

@@ -313,6 +313,25 @@ constexpr EventField kNoticeAnsweredFields[] = {
               "acknowledged more_time"}),
     {"asked_until", kTime, "Until when the tenant asks for time."},
     kText};
+constexpr EventField kOfferChangedFields[] = {
+    Required(kOffer),
+    Required({"kind", kChoice, "What it is about.", false, "grow reclaim move slow_down"}),
+    Required({"state", kChoice, "How far it has come.", false,
+              "offered countered accepted declined expired withdrawn fulfilled broken"}),
+    kRankCount,
+    Meaning(kRanksField, "The ranks that leave or move; absent: the job chooses."),
+    kRanksUnlisted,
+    {"deadline", kTime, "Until when it may be answered."},
+    {"due", kTime,
+     "Until when places are kept, ranks have left, or the rate holds; of a counter-proposal the "
+     "time that is asked for."},
+    kPrice,
+    {"round", kCount, "How many counter-proposals there were."},
+    {"broken_by", kChoice, "Who has not done what was agreed.", false, "provider tenant"},
+    kPurpose,
+    {"reason", kSentence, "Why it was answered so, or has ended."},
+    kAction,
+    kText};
 
 constexpr std::string_view kNotWhichHosts = "On which host the ranks run, and who else runs there.";
 constexpr std::string_view kNotWhoElse =
@@ -366,13 +385,15 @@ constexpr EventFields kFields[] = {
     {kDaemonRestartingFields, "Why, and from which version to which."},
     {kDaemonRestartedFields, "Why, and from which version to which."},
     {kNoticeAnsweredFields, "Which process has answered, and whether the provider agrees."},
+    {kOfferChangedFields,
+     "On which host the ranks run or would run, and who else is asked, or has them now."},
 };
 
 constexpr bool EndInText() {
   for (const EventFields& type : kFields) {
     if (type.fields.back().name != kText.name || !type.fields.back().required) return false;
   }
-  return std::size(kFields) == static_cast<size_t>(EventType::kNoticeAnswered) + 1;
+  return std::size(kFields) == static_cast<size_t>(EventType::kOfferChanged) + 1;
 }
 static_assert(EndInText());
 

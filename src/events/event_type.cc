@@ -68,6 +68,8 @@ constexpr EventTypeInfo kTypes[] = {
     {kDaemonRestarted, "daemon.restarted", kInfo, "The communication service runs again.", 1},
     {kNoticeAnswered, "notice.answered", kInfo,
      "The tenant has acknowledged an event that has a deadline, or asks for more time.", 1},
+    {kOfferChanged, "offer.changed", kInfo,
+     "An offer has been made, answered or changed, or has ended.", 1},
 };
 
 /// A row that is out of its type's order would be taken for another type.
@@ -75,7 +77,7 @@ constexpr bool InOrder() {
   for (size_t i = 0; i < std::size(kTypes); ++i) {
     if (static_cast<size_t>(kTypes[i].type) != i) return false;
   }
-  return std::size(kTypes) == static_cast<size_t>(kNoticeAnswered) + 1;
+  return std::size(kTypes) == static_cast<size_t>(kOfferChanged) + 1;
 }
 static_assert(InOrder());
 

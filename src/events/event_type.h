@@ -43,6 +43,7 @@ enum class EventType : uint8_t {
   kDaemonRestarting,
   kDaemonRestarted,
   kNoticeAnswered,
+  kOfferChanged,
 };
 
 /// How bad an event is, by the numbers of OpenTelemetry's logs, which CloudEvents' extension takes.

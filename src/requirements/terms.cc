@@ -104,6 +104,21 @@ void CollectiveStatement::ApplyTo(CollectiveTerms* terms) const {
 // ---------------------------------------------------------------------------------------------
 // A job's terms
 
+static ElasticTerms ElasticIn(const RequirementTable& values) {
+  ElasticTerms terms;
+  Take<int64_t>(values, "elastic.least_ranks", &terms.least_ranks);
+  Take<int64_t>(values, "elastic.most_ranks", &terms.most_ranks);
+  Take<int64_t>(values, "elastic.step", &terms.step);
+  Take<double>(values, "elastic.notice", &terms.notice_seconds);
+  if (const auto* const offers = Find<std::string>(values, "elastic.offers")) {
+    if (*offers == "accept") terms.offers = ElasticTerms::Offers::kAccept;
+    if (*offers == "decline") terms.offers = ElasticTerms::Offers::kDecline;
+  }
+  const auto first = values.lower_bound("elastic.");
+  terms.was_stated = first != values.end() && first->first.starts_with("elastic.");
+  return terms;
+}
+
 JobTerms::JobTerms(Requirements granted, bool may_look)
     : granted_(std::move(granted)), may_look_(may_look) {
   const RequirementTable& values = granted_.values;
@@ -119,6 +134,7 @@ JobTerms::JobTerms(Requirements granted, bool may_look)
   if (goal != nullptr && *goal == "deadline") {
     Take<double>(values, "job.deadline", &adapt_.deadline);
   }
+  elastic_ = ElasticIn(values);
   CollectiveStatement(values, "collectives.").ApplyTo(&whole_);
   overrides_.reserve(granted_.overrides.size());
   for (const RequirementTable& table : granted_.overrides) overrides_.emplace_back(table, "");

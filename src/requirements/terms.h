@@ -79,6 +79,17 @@ struct AdaptTerms {
   std::optional<double> deadline = {};
 };
 
+/// Between which sizes a job may change, and how it answers offers.
+struct ElasticTerms {
+  enum class Offers : uint8_t { kAsk = 0, kAccept, kDecline };
+  int64_t least_ranks = 1;
+  int64_t most_ranks = INT32_MAX;
+  int64_t step = 1;           ///< Ranks come and leave by multiples of it.
+  double notice_seconds = 0;  ///< What the job needs before ranks leave.
+  Offers offers = Offers::kAsk;
+  bool was_stated = false;  ///< The job has said something in [elastic].
+};
+
 /// What one table says of how operations are carried out, and of which operations it says so.
 struct CollectiveStatement {
   /// Reads [collectives] or an override, whose keys have this prefix in the table. The table
@@ -129,6 +140,7 @@ class JobTerms {
   const Requirements& granted() const { return granted_; }
   const FaultTerms& faults() const { return faults_; }
   const AdaptTerms& adapt() const { return adapt_; }
+  const ElasticTerms& elastic() const { return elastic_; }
   bool may_look() const { return may_look_; }
   /// The terms of operations of which no override says anything.
   const CollectiveTerms& whole() const { return whole_; }
@@ -147,6 +159,7 @@ class JobTerms {
   const bool may_look_;
   FaultTerms faults_;
   AdaptTerms adapt_;
+  ElasticTerms elastic_;
   CollectiveTerms whole_;
   std::vector<CollectiveStatement> overrides_;
 };

@@ -12,6 +12,7 @@
 #include "daemon/cluster/messages/outcome.h"
 #include "daemon/cluster/messages/planning.h"
 #include "daemon/cluster/messages/probe.h"
+#include "daemon/offers/offer_record.h"
 #include "daemon/probing/probe_hello.h"
 #include "src/ipc/unique_id.h"
 
@@ -66,6 +67,21 @@ inline void Fill(EventMessage& event) {
   event.subject = "ranks/1";
   event.severity = 17;
   event.data = R"({"text":"why","ranks":[1],"communicator":"a","why":"unknown"})";
+}
+
+inline void Fill(JobOfferMessage& message) {
+  message.about = 1;
+  message.unique = 2;
+  message.offer = OfferText({.id = "offer-0123456789abcdef"});
+  message.answer = 3;
+}
+
+inline void Fill(OfferAnswerMessage& message) {
+  message.about = 1;
+  message.unique = 3;
+  message.sending = 4;
+  message.id = "offer-0123456789abcdef";
+  message.answer = AnswerText({.unique = 3});
 }
 
 inline void Fill(CollectivePlan& plan) {

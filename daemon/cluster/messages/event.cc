@@ -38,6 +38,22 @@ static bool IsSound(const AskRequirementsMessage& message) {
   return message.about != 0;
 }
 
+/// Most bytes of an offer or an answer in a message: those of a record.
+static constexpr size_t kMostOfferBytes = 8 << 10;
+
+HARMONAIZE_FIELDS(JobOfferMessage, about, unique, offer, answer, status)
+
+static bool IsSound(const JobOfferMessage& message) {
+  return message.about != 0 && message.unique != 0 && message.offer.size() <= kMostOfferBytes;
+}
+
+HARMONAIZE_FIELDS(OfferAnswerMessage, about, unique, sending, id, answer)
+
+static bool IsSound(const OfferAnswerMessage& message) {
+  return message.about != 0 && message.unique != 0 && message.sending != 0 &&
+         message.answer.size() <= kMostOfferBytes;
+}
+
 Status Read(uint64_t kind, const nlohmann::json& document, JobMessage* message) {
   return fields::ReadOneOf(kind, document, message);
 }

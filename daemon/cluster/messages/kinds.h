@@ -65,6 +65,8 @@ enum class MessageKind : uint16_t {
   kRequirements = 701,
   kRequirementsDigest = 702,
   kAskRequirements = 703,
+  kJobOffer = 704,
+  kOfferAnswer = 705,
 
   // messages/diagnosis.h
   kAskStanding = 800,

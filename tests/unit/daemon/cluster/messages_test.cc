@@ -132,6 +132,8 @@ std::vector<ClusterMessage> OneOfEach() {
       RequirementsMessage{77, 3, 9, {{4, 8, {'a', '=', '1', '\n'}}}},
       RequirementsDigestMessage{77, 0xffffffffffffffff},
       AskRequirementsMessage{77},
+      JobOfferMessage{77, 5, "{}", 9, InvalidUsage("the deadline has passed")},
+      OfferAnswerMessage{77, 5, 6, "offer-0123456789abcdef", "{}"},
       AskStandingMessage{77, {.sequence = 12}},
       StandingMessage{.about = 77,
                       .operation = {.pair = true, .from = 1, .to = 2},

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/offers/offer.h"
+#include "daemon/promises/record_keeper.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// The offers that this daemon has made, kept on the disk, and copies of those that other daemons
+/// have made to jobs that are here. Thread: engine.
+class OfferBook {
+ public:
+  /// Requires: `keeper` outlives the book.
+  explicit OfferBook(RecordKeeper* keeper) : keeper_(*keeper) {}
+
+  /// Takes in what earlier daemons have made. Records that nobody has made are removed.
+  void Restore();
+
+  struct Entry {
+    Offer offer;
+    bool is_own = false;  ///< This daemon has made it, and decides about it.
+    /// Sessions of the ranks that are named, as they were when the offer was made.
+    std::vector<uint32_t> sessions = {};
+  };
+
+  /// Adds an offer of this daemon's. Errors: kInvalidUsage if kMostOpen are open.
+  Result<Entry*> AddOwn(const Offer& offer);
+  /// Notes a change of an own offer, and keeps it.
+  void Change(Entry& entry, const Offer& offer);
+  /// Takes in the copy of another daemon's offer. Returns the entry, or nullptr if nothing of it is
+  /// new, or there is no room.
+  Entry* TakeCopy(const Offer& offer);
+
+  /// Returns nullptr where there is none.
+  Entry* Find(std::string_view id);
+  /// Returns the offer with this id or, where one alone begins with it, that one. Of a tenant's, or
+  /// of all for a tenant's name of nullptr. Errors: kUnavailable if there is none; kInvalidUsage if
+  /// there are several.
+  Result<Entry*> FindNamed(const std::string* tenant, std::string_view which);
+  /// The newest first.
+  std::vector<const Offer*> All(const std::function<bool(const Offer&)>& keep) const;
+  /// Calls `visit` with each entry that has not ended. It may change the entry.
+  void ForEachLive(const std::function<void(Entry&)>& visit);
+  /// Returns whether an offer is here that has not ended.
+  bool has_live() const;
+  /// Forgets copies whose time passed a while ago, and of which nothing was heard.
+  void ForgetOldCopies(double now_seconds);
+
+  /// Most own offers that have not ended: people and programs look through them.
+  static constexpr size_t kMostOpen = 64;
+  /// Most own offers that have ended and are remembered. Beyond it the oldest goes.
+  static constexpr size_t kMostEnded = 256;
+  /// Most copies of one tenant's offers, and of all. Of a tenant that has as many the oldest goes.
+  static constexpr size_t kMostCopiesOfTenant = 64;
+  static constexpr size_t kMostCopies = 1024;
+
+ private:
+  void MakeRoomForEnded();
+  bool MakeRoomForCopyOf(const TenantIdentity& tenant);
+
+  RecordKeeper& keeper_;
+  std::map<std::string, Entry, std::less<>> entries_;  // by id
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,412 @@
+#include "daemon/offers/offers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "daemon/communicator/communicator.h"
+#include "daemon/job_events/job_communicators.h"
+#include "daemon/job_events/notice_events.h"
+#include "daemon/jobs/job_table.h"
+#include "daemon/offers/offer_policy.h"
+#include "daemon/promises/record_keeper.h"
+#include "daemon/runtime/background.h"
+#include "daemon/runtime/event_loop.h"
+#include "daemon/runtime/guarded.h"
+#include "daemon/tenant/rank_list.h"
+#include "daemon/tenant/session_keeper.h"
+#include "daemon/tenant/tenant.h"
+#include "src/base/log.h"
+#include "src/base/random.h"
+#include "src/base/wall_clock.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Answers of one tenant: some at once, and then as many as people and programs give. Each goes to
+/// all hosts of the job and to the disk.
+constexpr RateLimit kAnswersOfTenant{.per_second = 1, .burst = 64};
+
+/// Time, in seconds, for which an offer outlives its job on this host. A job whose ranks begin anew
+/// after a failure, or after a restart of the daemon, comes back within it.
+constexpr double kJobStaysAwaySeconds = 60;
+
+/// Returns whether an offer and a new one of the other kind could both be about the same ranks.
+bool AreAboutRanks(OfferKind a, OfferKind b) {
+  return a != OfferKind::kSlowDown && b != OfferKind::kSlowDown;
+}
+
+}  // namespace
+
+Offers::Offers(const Services& services)
+    : services_(services),
+      book_(services.keeper),
+      exchange_(services.relay,
+                {.on_offer =
+                     [this](Job&, const Offer& offer) {
+                       if (book_.TakeCopy(offer) != nullptr) Watch();
+                     },
+                 .on_answer = [this](const std::string& id,
+                                     const OfferAnswer& answer) { TakeAnswer(id, answer); },
+                 .is_own = [this](const std::string& id) { return IsOwn(id); }}),
+      answers_(kAnswersOfTenant),
+      next_look_(services.loop) {}
+
+void Offers::Restore() {
+  book_.Restore();
+  if (book_.has_live()) Watch();
+}
+
+// ---------------------------------------------------------------------------------------------
+// The provider's part
+
+Result<Offer> Offers::Make(Job& job, const OfferOrder& order) {
+  const double now = UnixSeconds();
+  HZ_RETURN_IF_ERROR(CheckOrder(job, order, now));
+  HZ_RETURN_IF_ERROR(CheckMayAsk(job, order, now));
+  Offer offer{.id = MakeOfferId(),
+              .job = job.id,
+              .job_name = job.name,
+              .tenant = job.tenant->identity,
+              .kind = order.kind,
+              .terms = order.terms,
+              .concession = order.concession,
+              .most_rounds = order.most_rounds,
+              .made_seconds = now,
+              .deadline_seconds = order.deadline_seconds,
+              .can_be_refused = order.can_be_refused,
+              .is_enforced = order.is_enforced,
+              .urgency = order.urgency,
+              .purpose = order.purpose,
+              .notice = order.notice};
+  offer.ranks_before = static_cast<int32_t>(services_.by_job->RanksHere(job).size());
+  HZ_ASSIGN_OR_RETURN(OfferBook::Entry* const entry, book_.AddOwn(offer));
+  entry->sessions = SessionsOf(job, offer.terms.which);
+  Log(LogLevel::kInfo, kLogInit, "{} is offered to job '{}' of {}: {}", offer.id, job.label(),
+      job.tenant->name(), OfferSentence(offer, offer.terms));
+  TellOnceKept(std::nullopt, offer);
+  AnswerInAdvanceFor(*entry);
+  Watch();
+  return entry->offer;
+}
+
+Status Offers::CheckOrder(const Job& job, const OfferOrder& order, double now_seconds) {
+  HZ_RETURN_IF_ERROR(CheckTerms(order.kind, order.terms, now_seconds));
+  if (order.deadline_seconds <= now_seconds ||
+      order.deadline_seconds > now_seconds + kMostOfferSeconds) {
+    return InvalidArgument("an offer is to be answered after now, and within {:.0f} days",
+                           kMostOfferSeconds / 86400);
+  }
+  if (order.deadline_seconds > order.terms.due_seconds) {
+    return InvalidArgument("the deadline for an answer, {}, is after the time that is due, {}",
+                           MomentText(static_cast<int64_t>(order.deadline_seconds)),
+                           MomentText(static_cast<int64_t>(order.terms.due_seconds)));
+  }
+  const std::vector<int32_t> here = services_.by_job->RanksHere(job);
+  if (here.empty()) {
+    return InvalidUsage(
+        "job '{}' has no ranks on this host: make the offer at a host where it has some",
+        job.label());
+  }
+  if (order.kind != OfferKind::kReclaim && order.kind != OfferKind::kMove) return Status::Ok();
+  if (order.terms.ranks > static_cast<int32_t>(here.size())) {
+    return InvalidArgument("job '{}' has {} on this host, so {} cannot leave it", job.label(),
+                           RankList(here), order.terms.ranks);
+  }
+  for (const int32_t rank : order.terms.which) {
+    if (std::find(here.begin(), here.end(), rank) == here.end()) {
+      return InvalidArgument("rank {} of job '{}' is not on this host, which has {}", rank,
+                             job.label(), RankList(here));
+    }
+  }
+  return Status::Ok();
+}
+
+// Two offers about ranks of one job on one host could not tell whose ranks have come or left.
+Status Offers::CheckMayAsk(const Job& job, const OfferOrder& order, double now_seconds) {
+  const std::vector<const Offer*> others = book_.All([&](const Offer& one) {
+    return one.job == job.id && one.tenant.number == job.tenant->identity.number && IsOwn(one.id);
+  });
+  for (const Offer* const other : others) {
+    if (!other->has_ended() &&
+        (other->kind == order.kind || AreAboutRanks(other->kind, order.kind))) {
+      return InvalidUsage("job '{}' is asked already, by {} ({}); wait for its end, or withdraw it",
+                          job.label(), other->id, NameOf(other->kind));
+    }
+    if (!order.insists && other->kind == order.kind && other->quiet_until_seconds > now_seconds) {
+      return InvalidUsage(
+          "job '{}' has declined {} and does not want to be asked for that again before {}; "
+          "--insist asks nevertheless",
+          job.label(), other->id, MomentText(static_cast<int64_t>(other->quiet_until_seconds)));
+    }
+  }
+  return Status::Ok();
+}
+
+Result<Offer> Offers::Step(const std::string& which, const OfferStep& step) {
+  HZ_ASSIGN_OR_RETURN(OfferBook::Entry* const entry, book_.FindNamed(nullptr, which));
+  if (!entry->is_own) {
+    return InvalidUsage("{} was made at another host of the job: change it there", entry->offer.id);
+  }
+  const double now = UnixSeconds();
+  LookAt(*entry, now);
+  HZ_ASSIGN_OR_RETURN(const Offer next, WithStep(entry->offer, step, now, RanksHere(entry->offer)));
+  Change(*entry, next);
+  if (step.kind == OfferStep::Kind::kPropose) AnswerInAdvanceFor(*entry);
+  return entry->offer;
+}
+
+// ---------------------------------------------------------------------------------------------
+// The tenant's part
+
+void Offers::Answer(const TenantIdentity& tenant, const std::string& which,
+                    const OfferAnswer& answer, OfferExchange::Answered answered) {
+  if (const auto wait = answers_.Take(tenant.name, std::chrono::steady_clock::now())) {
+    return answered(
+        Status(Code::kInProgress, fmt::format("you answer too often; try again in {:.1f} s",
+                                              std::chrono::duration<double>(*wait).count())));
+  }
+  const Result<OfferBook::Entry*> found = book_.FindNamed(&tenant.name, which);
+  if (!found.ok()) return answered(found.status());
+  OfferBook::Entry& entry = **found;
+  if (entry.is_own) return answered(AnswerOwn(entry, answer));
+  const Job* const job = JobOf(entry.offer);
+  if (job == nullptr || !services_.by_job->Has(job)) {
+    return answered(InvalidUsage(
+        "the job has no communicator on this host any more, so its answer reaches nobody; answer "
+        "at a host where it runs"));
+  }
+  exchange_.Ask(*job, entry.offer.id, answer, std::move(answered));
+  Watch();
+}
+
+Result<Offer> Offers::AnswerOwn(OfferBook::Entry& entry, const OfferAnswer& answer) {
+  const double now = UnixSeconds();
+  LookAt(entry, now);
+  HZ_ASSIGN_OR_RETURN(const Offer next,
+                      WithAnswer(entry.offer, answer, now, RanksHere(entry.offer)));
+  if (next.revision != entry.offer.revision) Change(entry, next);
+  return entry.offer;
+}
+
+// The answer has come from another host of the job. It is kept before anybody hears what has become
+// of it, as one that is given here.
+void Offers::TakeAnswer(const std::string& id, const OfferAnswer& answer) {
+  OfferBook::Entry* const entry = book_.Find(id);
+  const Result<Offer> next = AnswerOwn(*entry, answer);
+  AfterKept(entry->offer.tenant.number, [this, id, unique = answer.unique, status = next.status()] {
+    const OfferBook::Entry* const answered = book_.Find(id);
+    const Job* const job = answered == nullptr ? nullptr : JobOf(answered->offer);
+    if (job != nullptr) exchange_.Reply(*job, answered->offer, unique, status);
+  });
+}
+
+void Offers::AnswerInAdvanceFor(OfferBook::Entry& entry) {
+  const Job* const job = JobOf(entry.offer);
+  if (job == nullptr || entry.offer.state != OfferState::kOffered) return;
+  const std::optional<OfferAnswer> answer =
+      AnswerInAdvance(entry.offer, job->terms->elastic(), Described(job).size, UnixSeconds());
+  if (!answer.has_value()) return;
+  const Result<Offer> next = AnswerOwn(entry, *answer);
+  if (next.ok()) return;
+  Log(LogLevel::kInfo, kLogInit, "{} is not answered in advance: {}", entry.offer.id,
+      next.status().message());
+}
+
+// ---------------------------------------------------------------------------------------------
+// Telling
+
+void Offers::Change(OfferBook::Entry& entry, const Offer& next) {
+  const Offer before = entry.offer;
+  book_.Change(entry, next);
+  Log(LogLevel::kInfo, kLogInit, "{} to job '{}' of {} is {}{}{}", next.id,
+      next.job_name.empty() ? next.job.text() : next.job_name, next.tenant.name, NameOf(next.state),
+      next.reason.empty() ? "" : ": ", next.reason);
+  TellOnceKept(before, next);
+}
+
+// The background's calls of one tenant run in order, so what is told is, too.
+void Offers::TellOnceKept(std::optional<Offer> before, const Offer& after) {
+  AfterKept(after.tenant.number,
+            [this, before = std::move(before), after] { Tell(before, after); });
+}
+
+void Offers::AfterKept(uint32_t tenant, std::function<void()> call) {
+  auto guarded = lifetime_.Guard(std::move(call));
+  services_.background->Post(
+      [flush = services_.keeper->Flusher(), loop = services_.loop, guarded = std::move(guarded)] {
+        flush();
+        loop->Post(guarded);
+      },
+      tenant);
+}
+
+void Offers::Tell(const std::optional<Offer>& before, const Offer& after) {
+  Job* const job = JobOf(after);
+  if (job == nullptr) return;
+  for (JobEvents::News& news :
+       NewsOf(before.has_value() ? &*before : nullptr, after, Described(job))) {
+    services_.events->Tell(*job, std::move(news));
+  }
+  TellCopies(*job, after);
+}
+
+void Offers::TellCopies(const Job& job, const Offer& offer) {
+  if (exchange_.Tell(job, offer)) {
+    owed_.erase(offer.id);
+  } else {
+    owed_.insert(offer.id);
+  }
+}
+
+void Offers::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  exchange_.OnMessage(peer, message);
+}
+
+// A host that the job comes to has no copies yet.
+void Offers::OnFormed(const Communicator& communicator, int hosts) {
+  if (hosts < 2) return;
+  const JobIdentity& id = communicator.job()->id;
+  book_.ForEachLive([&](OfferBook::Entry& entry) {
+    if (entry.is_own && entry.offer.job == id && JobOf(entry.offer) == communicator.job()) {
+      owed_.insert(entry.offer.id);
+    }
+  });
+}
+
+// ---------------------------------------------------------------------------------------------
+// Watching
+
+void Offers::Watch() {
+  const Status watched = next_look_.Start(kLookEvery, [this] { Look(); });
+  if (!watched.ok()) {
+    Log(LogLevel::kError, kLogInit, "offers are not looked after: {}", watched.message());
+  }
+}
+
+void Offers::Look() {
+  const double now = UnixSeconds();
+  book_.ForEachLive([&](OfferBook::Entry& entry) {
+    if (entry.is_own) GuardedAndLogged("an offer", [&] { LookAt(entry, now); });
+  });
+  for (const std::string& id : std::exchange(owed_, {})) {
+    OfferBook::Entry* const entry = book_.Find(id);
+    const Job* const job = entry == nullptr ? nullptr : JobOf(entry->offer);
+    if (job != nullptr) TellCopies(*job, entry->offer);
+  }
+  exchange_.GiveUpOld(now);
+  book_.ForgetOldCopies(now);
+  if (!book_.has_live() && !exchange_.is_waiting() && owed_.empty()) next_look_.Stop();
+}
+
+void Offers::LookAt(OfferBook::Entry& entry, double now_seconds) {
+  if (entry.offer.has_ended()) return;
+  if (HasGone(entry.offer, now_seconds)) {
+    return Change(entry, AfterJob(entry.offer, now_seconds));
+  }
+  const Job* const job = JobOf(entry.offer);
+  if (job == nullptr || !services_.by_job->HasRanksHere(job)) return;
+  const int32_t here = RanksHere(entry.offer);
+  const Offer next = AsOf(entry.offer, now_seconds, here);
+  if (next.revision != entry.offer.revision) return Change(entry, next);
+  if (!IsToBeEnforced(entry.offer, now_seconds, here)) return;
+  Enforce(entry);
+  Change(entry, AfterForce(entry.offer, now_seconds));
+}
+
+// Returns whether the job has been away for long enough that it does not come back.
+bool Offers::HasGone(const Offer& offer, double now_seconds) {
+  const Job* const job = JobOf(offer);
+  if (job != nullptr && services_.by_job->HasRanksHere(job)) {
+    gone_since_.erase(offer.id);
+    return false;
+  }
+  const double since = gone_since_.emplace(offer.id, now_seconds).first->second;
+  if (now_seconds - since < kJobStaysAwaySeconds) return false;
+  gone_since_.erase(offer.id);
+  return true;
+}
+
+// A process is ended whole: where it has several ranks, all of them go.
+void Offers::Enforce(const OfferBook::Entry& entry) {
+  const Job& job = *JobOf(entry.offer);
+  int32_t too_many = RanksHere(entry.offer) - entry.offer.RanksAfter();
+  std::vector<int32_t> here = services_.by_job->RanksHere(job);
+  std::reverse(here.begin(), here.end());
+  const Communicator* const largest = services_.by_job->Largest(job);
+  std::map<uint32_t, int32_t> ranks_of;  // by session
+  std::vector<uint32_t> order = entry.sessions;
+  for (const int32_t rank : here) {
+    const Member* const member = largest->member(rank);
+    if (member == nullptr) continue;
+    ++ranks_of[member->session->id()];
+    order.push_back(member->session->id());
+  }
+  for (const uint32_t session : order) {
+    const auto found = ranks_of.find(session);
+    if (too_many <= 0) break;
+    if (found == ranks_of.end()) continue;
+    too_many -= found->second;
+    ranks_of.erase(found);
+    services_.sessions->CutOffSoon(
+        session, fmt::format("was to leave by {} ({})",
+                             MomentText(static_cast<int64_t>(entry.offer.terms.due_seconds)),
+                             entry.offer.id));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Looking up
+
+// Numbers of containers differ after a restart, so a tenant is who has the name.
+Job* Offers::JobOf(const Offer& offer) const {
+  Job* const job = services_.jobs->FindById(offer.job, offer.tenant.number);
+  return job != nullptr && job->tenant->identity.name == offer.tenant.name ? job : nullptr;
+}
+
+int32_t Offers::RanksHere(const Offer& offer) const {
+  const Job* const job = JobOf(offer);
+  return job == nullptr ? 0 : static_cast<int32_t>(services_.by_job->RanksHere(*job).size());
+}
+
+OfferedJob Offers::Described(const Job* job) const {
+  if (job == nullptr) return {};
+  const Communicator* const largest = services_.by_job->Largest(*job);
+  return {.ranks_here = services_.by_job->RanksHere(*job),
+          .size = largest == nullptr ? 0 : largest->ranks()};
+}
+
+std::vector<uint32_t> Offers::SessionsOf(const Job& job, const std::vector<int32_t>& ranks) const {
+  const Communicator* const largest = services_.by_job->Largest(job);
+  std::vector<uint32_t> sessions;
+  for (const int32_t rank : ranks) {
+    const Member* const member = largest == nullptr ? nullptr : largest->member(rank);
+    if (member != nullptr) sessions.push_back(member->session->id());
+  }
+  return sessions;
+}
+
+std::vector<Offer> Offers::All(const TenantIdentity* tenant) const {
+  std::vector<Offer> offers;
+  for (const Offer* const offer : book_.All([tenant](const Offer& one) {
+         return tenant == nullptr || one.tenant.name == tenant->name;
+       })) {
+    offers.push_back(*offer);
+  }
+  return offers;
+}
+
+Result<Offer> Offers::Find(const TenantIdentity* tenant, const std::string& which) {
+  HZ_ASSIGN_OR_RETURN(const OfferBook::Entry* const entry,
+                      book_.FindNamed(tenant == nullptr ? nullptr : &tenant->name, which));
+  return entry->offer;
+}
+
+bool Offers::IsOwn(const std::string& id) {
+  const OfferBook::Entry* const entry = book_.Find(id);
+  return entry != nullptr && entry->is_own;
+}
+
+}  // namespace harmonaize::daemon

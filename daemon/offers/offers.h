@@ -1,0 +1,135 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/cluster/messages/message.h"
+#include "daemon/communicator/communicator_observer.h"
+#include "daemon/offers/offer.h"
+#include "daemon/offers/offer_book.h"
+#include "daemon/offers/offer_events.h"
+#include "daemon/offers/offer_exchange.h"
+#include "daemon/offers/offer_rules.h"
+#include "daemon/quota/rate_table.h"
+#include "daemon/runtime/lifetime.h"
+#include "daemon/runtime/loop_timer.h"
+#include "src/base/status.h"
+#include "src/transport/message.h"
+
+namespace harmonaize::daemon {
+
+class Background;
+class EventLoop;
+class JobCommunicators;
+class JobTable;
+class RecordKeeper;
+class SessionKeeper;
+
+/// What the provider offers to a job on this host.
+struct OfferOrder {
+  OfferKind kind = OfferKind::kGrow;
+  OfferTerms terms = {};
+  double deadline_seconds = 0;  ///< Since 1970.
+  OfferConcession concession = {};
+  int most_rounds = 4;
+  bool can_be_refused = true;
+  bool is_enforced = false;
+  OfferUrgency urgency = OfferUrgency::kNormal;
+  std::string purpose = {};
+  std::string notice = {};  ///< Offer::notice.
+  /// Whether the job is asked although it did not want to be asked again so soon.
+  bool insists = false;
+};
+
+/// Makes offers to jobs on this host, takes answers, and watches that what was agreed is done. The
+/// daemon that has made an offer alone decides about it; the job's other hosts have copies, and
+/// pass answers on. Nothing is told of a change before it is on the disk, so a daemon that crashes
+/// never goes back on what it has said. Thread: engine.
+class Offers final : public CommunicatorObserver {
+ public:
+  /// All of these outlive this object.
+  struct Services {
+    JobEvents* events = nullptr;
+    const JobRelay* relay = nullptr;
+    const JobCommunicators* by_job = nullptr;
+    JobTable* jobs = nullptr;
+    RecordKeeper* keeper = nullptr;
+    Background* background = nullptr;
+    EventLoop* loop = nullptr;
+    SessionKeeper* sessions = nullptr;
+  };
+
+  explicit Offers(const Services& services);
+
+  /// Goes on with what earlier daemons have offered.
+  void Restore();
+
+  /// Makes an offer. Where the job has said in advance how it answers, it is answered at once.
+  /// Errors: kInvalidArgument for terms that no offer can have, and for ranks that the job does not
+  /// have here; kInvalidUsage if the job has no ranks here, is asked already, or does not want to
+  /// be asked again yet.
+  Result<Offer> Make(Job& job, const OfferOrder& order);
+  /// Takes the provider's next step. Errors: those of WithStep; kInvalidUsage for an offer that
+  /// another daemon has made.
+  Result<Offer> Step(const std::string& which, const OfferStep& step);
+  /// Takes a tenant's answer, for one of its own offers. `answered` is called once, with the offer
+  /// as it is then; soon, or once the daemon that has made the offer replies. Errors: kUnavailable
+  /// if the tenant has no such offer; kInProgress if it answers too often; those of WithAnswer;
+  /// kRemoteError if no reply comes.
+  void Answer(const TenantIdentity& tenant, const std::string& which, const OfferAnswer& answer,
+              OfferExchange::Answered answered);
+
+  /// Returns the offers of a tenant, or all for nullptr, the newest first.
+  std::vector<Offer> All(const TenantIdentity* tenant) const;
+  /// Returns one of them by its id, or the beginning of it. Errors: those of OfferBook::FindNamed.
+  Result<Offer> Find(const TenantIdentity* tenant, const std::string& which);
+  /// Returns whether this daemon has made the offer.
+  bool IsOwn(const std::string& id);
+
+  /// Takes in a message of another daemon, if it is about offers.
+  void OnMessage(transport::PeerId peer, const ClusterMessage& message);
+
+  void OnFormed(const Communicator& communicator, int hosts) override;
+
+ private:
+  /// Time between looks at the offers that have not ended. Deadlines, and ranks that come and
+  /// leave, are noticed within it.
+  static constexpr std::chrono::milliseconds kLookEvery{200};
+
+  Status CheckOrder(const Job& job, const OfferOrder& order, double now_seconds);
+  Status CheckMayAsk(const Job& job, const OfferOrder& order, double now_seconds);
+  Job* JobOf(const Offer& offer) const;
+  int32_t RanksHere(const Offer& offer) const;
+  OfferedJob Described(const Job* job) const;
+  std::vector<uint32_t> SessionsOf(const Job& job, const std::vector<int32_t>& ranks) const;
+  void TakeAnswer(const std::string& id, const OfferAnswer& answer);
+  void AnswerInAdvanceFor(OfferBook::Entry& entry);
+  Result<Offer> AnswerOwn(OfferBook::Entry& entry, const OfferAnswer& answer);
+  void Change(OfferBook::Entry& entry, const Offer& next);
+  void TellOnceKept(std::optional<Offer> before, const Offer& after);
+  void Tell(const std::optional<Offer>& before, const Offer& after);
+  void TellCopies(const Job& job, const Offer& offer);
+  void AfterKept(uint32_t tenant, std::function<void()> call);
+  void Watch();
+  void Look();
+  void LookAt(OfferBook::Entry& entry, double now_seconds);
+  bool HasGone(const Offer& offer, double now_seconds);
+  void Enforce(const OfferBook::Entry& entry);
+
+  const Services services_;
+  OfferBook book_;
+  OfferExchange exchange_;
+  RateTable answers_;  ///< By tenant.
+  LoopTimer next_look_;
+  std::map<std::string, double> gone_since_;  ///< By Offer::id: since when its job is not here.
+  std::set<std::string> owed_;  ///< Own offers of which another daemon did not take the news.
+  Lifetime lifetime_;
+};
+
+}  // namespace harmonaize::daemon
