@@ -8,17 +8,29 @@
 #include "daemon/jobs/job_table.h"
 #include "daemon/offers/offer_record.h"
 #include "daemon/tenant/tenant.h"
+#include "src/base/clean_text.h"
 #include "src/base/random.h"
 #include "src/base/wall_clock.h"
 
 namespace harmonaize::daemon {
+namespace {
+
+std::vector<uint8_t> BytesOf(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+std::string TextOf(const std::vector<uint8_t>& bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
 
 bool OfferExchange::Send(const Job& job, const Offer& offer, uint64_t answer,
                          const Status& status) {
   return relay_.Spread(job,
                        JobOfferMessage{.about = 0,
                                        .unique = RandomNumber(),
-                                       .offer = OfferText(offer),
+                                       .offer = BytesOf(OfferText(offer)),
                                        .answer = answer,
                                        .status = status},
                        {});
@@ -33,7 +45,7 @@ void OfferExchange::Ask(const Job& job, const std::string& id, const OfferAnswer
                                    .unique = answer.unique,
                                    .sending = RandomNumber(),
                                    .id = id,
-                                   .answer = AnswerText(answer)};
+                                   .answer = BytesOf(AnswerText(answer))};
   if (!relay_.Spread(job, message, {})) {
     return answered(
         RemoteError("the answer did not reach all hosts of the job; read the offer, and answer "
@@ -71,10 +83,15 @@ void OfferExchange::OnOffer(transport::PeerId peer, const JobOfferMessage& messa
   if (communicator == nullptr) return;
   Job& job = *communicator->job();
   if (!job.heard.Add(message.unique)) return;
-  std::optional<Offer> offer = OfferIn(message.offer);
+  std::optional<Offer> offer = OfferIn(TextOf(message.offer));
   if (!offer.has_value() || offer->job != job.id) return;
   // A tenant's number may be another one on the host of the offer.
   offer->tenant = job.tenant->identity;
+  // Texts of another daemon go into this one's documents and logs.
+  offer->job_name = job.name;
+  offer->purpose = CleanText(offer->purpose, kMostOfferTextBytes);
+  offer->reason = CleanText(offer->reason, kMostOfferTextBytes);
+  offer->notice = CleanText(offer->notice, kMostOfferTextBytes);
   if (!listener_.is_own(offer->id)) listener_.on_offer(job, *offer);
   if (message.answer != 0) {
     Settle(message.answer,
@@ -92,7 +109,7 @@ void OfferExchange::OnAnswer(transport::PeerId peer, const OfferAnswerMessage& m
     static_cast<void>(relay_.Spread(job, message, {communicator, peer}));
     return;
   }
-  const std::optional<OfferAnswer> answer = AnswerIn(message.answer);
+  const std::optional<OfferAnswer> answer = AnswerIn(TextOf(message.answer));
   const bool fits = answer.has_value() && answer->unique == message.unique;
   if (!fits) return;
   listener_.on_answer(message.id, *answer);

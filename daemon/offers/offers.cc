@@ -172,6 +172,8 @@ void Offers::Answer(const TenantIdentity& tenant, const std::string& which,
   if (!found.ok()) return answered(found.status());
   OfferBook::Entry& entry = **found;
   if (entry.is_own) return answered(AnswerOwn(entry, answer));
+  // What has ended stays as it is, so the copy tells the whole truth.
+  if (entry.offer.has_ended()) return answered(WithAnswer(entry.offer, answer, UnixSeconds(), 0));
   const Job* const job = JobOf(entry.offer);
   if (job == nullptr || !services_.by_job->Has(job)) {
     return answered(InvalidUsage(

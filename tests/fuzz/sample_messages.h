@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <variant>
 
 #include "daemon/cluster/messages/diagnosis.h"
@@ -72,7 +73,8 @@ inline void Fill(EventMessage& event) {
 inline void Fill(JobOfferMessage& message) {
   message.about = 1;
   message.unique = 2;
-  message.offer = OfferText({.id = "offer-0123456789abcdef"});
+  const std::string offer = OfferText({.id = "offer-0123456789abcdef"});
+  message.offer.assign(offer.begin(), offer.end());
   message.answer = 3;
 }
 
@@ -81,7 +83,8 @@ inline void Fill(OfferAnswerMessage& message) {
   message.unique = 3;
   message.sending = 4;
   message.id = "offer-0123456789abcdef";
-  message.answer = AnswerText({.unique = 3});
+  const std::string answer = AnswerText({.unique = 3});
+  message.answer.assign(answer.begin(), answer.end());
 }
 
 inline void Fill(CollectivePlan& plan) {

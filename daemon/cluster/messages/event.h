@@ -67,22 +67,22 @@ struct AskRequirementsMessage {
 /// on. It takes the ways of an EventMessage. It may also be the reply to an answer.
 struct JobOfferMessage {
   static constexpr MessageKind kKind = MessageKind::kJobOffer;
-  uint64_t about = 0;   ///< Key of the communicator by way of which it comes.
-  uint64_t unique = 0;  ///< Tells it from all other messages about the job.
-  std::string offer{};  ///< OfferText. The reader checks it.
+  uint64_t about = 0;            ///< Key of the communicator by way of which it comes.
+  uint64_t unique = 0;           ///< Tells it from all other messages about the job.
+  std::vector<uint8_t> offer{};  ///< OfferText. The reader checks it.
   uint64_t answer = 0;  ///< OfferAnswerMessage::unique of the answer that it replies to; 0: none.
   Status status{};      ///< Why that answer does not count, or OK.
 };
 
-/// A tenant's answer to an offer, for the daemon that has made it. It takes the same ways, since its
-/// daemon need not know which one that is.
+/// A tenant's answer to an offer, for the daemon that has made it. It takes the same ways, since
+/// its daemon need not know which one that is.
 struct OfferAnswerMessage {
   static constexpr MessageKind kKind = MessageKind::kOfferAnswer;
-  uint64_t about = 0;    ///< Key of the communicator by way of which it comes.
-  uint64_t unique = 0;   ///< OfferAnswer::unique.
-  uint64_t sending = 0;  ///< Tells it from all other messages about the job.
-  std::string id{};      ///< Offer::id.
-  std::string answer{};  ///< AnswerText. The reader checks it.
+  uint64_t about = 0;             ///< Key of the communicator by way of which it comes.
+  uint64_t unique = 0;            ///< OfferAnswer::unique.
+  uint64_t sending = 0;           ///< Tells it from all other messages about the job.
+  std::string id{};               ///< Offer::id.
+  std::vector<uint8_t> answer{};  ///< AnswerText. The reader checks it.
 };
 
 using JobMessage = std::variant<EventMessage, RequirementsMessage, RequirementsDigestMessage,
