@@ -271,6 +271,7 @@ void Announcements::TellOnce(Entry& entry, Job& job, bool caused_by_tenant) {
   entry.heard.insert(&job);
   const uint64_t event = services_.events->Tell(job, std::move(*news));
   services_.book->Assign(job, event, entry.promise, ranks);
+  if (listener_) listener_(job, entry.notice, ranks);
 }
 
 }  // namespace harmonaize::daemon

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -79,6 +80,11 @@ class Announcements final : public CommunicatorObserver {
   /// and never began; kInvalidArgument for a time that has passed.
   Result<CloudNotice> Update(const NoticeUpdate& update);
 
+  /// Sets who hears what jobs are told: the notice, and the job's ranks here.
+  using Listener =
+      std::function<void(Job& job, const CloudNotice& notice, const std::vector<int32_t>& ranks)>;
+  void SetListener(Listener listener) { listener_ = std::move(listener); }
+
   /// Something that holds now or is to come.
   struct Active {
     CloudNotice notice;
@@ -122,6 +128,7 @@ class Announcements final : public CommunicatorObserver {
   // Shared, since the jobs that are to hear of the end of something may still wait for it.
   std::map<Key, std::shared_ptr<Entry>> notices_;
   std::deque<Telling> to_tell_;
+  Listener listener_;
   Lifetime lifetime_;
 };
 

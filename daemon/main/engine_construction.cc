@@ -202,8 +202,15 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
                                    .keeper = &events_->records(),
                                    .background = &background_,
                                    .loop = loop_.get(),
-                                   .sessions = this});
+                                   .sessions = this,
+                                   .set_rate = [this](Job& job, double bytes_per_second) {
+                                     requirements_->SetRateCeiling(job, bytes_per_second);
+                                   }});
   observers_.Add(&*offers_);
+  events_->announcements().SetListener(
+      [this](Job& job, const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+        offers_->OnAnnounced(job, notice, ranks);
+      });
   offers_->Restore();
 }
 

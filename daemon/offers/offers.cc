@@ -11,6 +11,7 @@
 #include "daemon/job_events/notice_events.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/offers/offer_policy.h"
+#include "daemon/promises/promise.h"
 #include "daemon/promises/record_keeper.h"
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
@@ -158,6 +159,52 @@ Result<Offer> Offers::Step(const std::string& which, const OfferStep& step) {
   return entry->offer;
 }
 
+OfferBook::Entry* Offers::FindAnnounced(const Job& job, const std::string& notice) {
+  OfferBook::Entry* found = nullptr;
+  book_.ForEachLive([&](OfferBook::Entry& entry) {
+    const bool is_of_job = entry.is_own && JobOf(entry.offer) == &job;
+    if (is_of_job && entry.offer.notice == notice) found = &entry;
+  });
+  return found;
+}
+
+// Whoever takes the host away does so whatever the job answers, so the offer cannot be refused, and
+// the daemon need not end what ends anyway.
+void Offers::OnAnnounced(Job& job, const CloudNotice& notice, const std::vector<int32_t>& ranks) {
+  const bool takes_ranks = notice.kind == CloudNotice::Kind::kReclaim ||
+                           (notice.kind == CloudNotice::Kind::kMaintenance && !notice.survives);
+  if (!takes_ranks || IsPlainDrain(notice)) return;
+  OfferBook::Entry* const known = FindAnnounced(job, notice.id);
+  if (notice.state == CloudNotice::State::kWithdrawn) {
+    if (known != nullptr) {
+      static_cast<void>(Step(known->offer.id, {.kind = OfferStep::Kind::kWithdraw}));
+    }
+    return;
+  }
+  if (notice.state != CloudNotice::State::kScheduled || !notice.not_before_seconds.has_value()) {
+    return;
+  }
+  const auto due = static_cast<double>(*notice.not_before_seconds);
+  const auto count = static_cast<int32_t>(ranks.size());
+  const OfferTerms terms{.ranks = count, .due_seconds = due};
+  if (known != nullptr) {
+    static_cast<void>(
+        Step(known->offer.id,
+             {.kind = OfferStep::Kind::kPropose, .terms = terms, .deadline_seconds = due}));
+    return;
+  }
+  const bool has_others = Described(&job).size > count;
+  if (!job.terms->elastic().was_stated || !has_others || count > kMostOfferedRanks) return;
+  const Result<Offer> made = Make(job, {.kind = OfferKind::kReclaim,
+                                        .terms = terms,
+                                        .deadline_seconds = due,
+                                        .can_be_refused = false,
+                                        .notice = notice.id});
+  if (made.ok()) return;
+  Log(LogLevel::kInfo, kLogInit, "job '{}' of {} is not asked for its ranks here: {}", job.label(),
+      job.tenant->name(), made.status().message());
+}
+
 // ---------------------------------------------------------------------------------------------
 // The tenant's part
 
@@ -226,7 +273,19 @@ void Offers::Change(OfferBook::Entry& entry, const Offer& next) {
   Log(LogLevel::kInfo, kLogInit, "{} to job '{}' of {} is {}{}{}", next.id,
       next.job_name.empty() ? next.job.text() : next.job_name, next.tenant.name, NameOf(next.state),
       next.reason.empty() ? "" : ": ", next.reason);
+  SetRateOf(next);
   TellOnceKept(before, next);
+}
+
+// A job that begins anew, as after a restart of the daemon, is told again (LookAt).
+void Offers::SetRateOf(const Offer& offer) const {
+  Job* const job = JobOf(offer);
+  if (offer.kind != OfferKind::kSlowDown || job == nullptr) return;
+  if (offer.state == OfferState::kAccepted) {
+    services_.set_rate(*job, offer.terms.bytes_per_second);
+  } else if (offer.has_ended()) {
+    services_.set_rate(*job, 0);
+  }
 }
 
 // The background's calls of one tenant run in order, so what is told is, too.
@@ -310,6 +369,7 @@ void Offers::LookAt(OfferBook::Entry& entry, double now_seconds) {
   }
   const Job* const job = JobOf(entry.offer);
   if (job == nullptr || !services_.by_job->HasRanksHere(job)) return;
+  SetRateOf(entry.offer);
   const int32_t here = RanksHere(entry.offer);
   const Offer next = AsOf(entry.offer, now_seconds, here);
   if (next.revision != entry.offer.revision) return Change(entry, next);

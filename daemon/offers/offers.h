@@ -19,6 +19,7 @@
 #include "daemon/quota/rate_table.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/runtime/loop_timer.h"
+#include "daemon/sources/cloud_notice.h"
 #include "src/base/status.h"
 #include "src/transport/message.h"
 
@@ -63,6 +64,8 @@ class Offers final : public CommunicatorObserver {
     Background* background = nullptr;
     EventLoop* loop = nullptr;
     SessionKeeper* sessions = nullptr;
+    /// Has a job send no more than this rate from here, in bytes per second; 0: ends that.
+    std::function<void(Job&, double bytes_per_second)> set_rate = {};
   };
 
   explicit Offers(const Services& services);
@@ -92,6 +95,11 @@ class Offers final : public CommunicatorObserver {
   /// Returns whether this daemon has made the offer.
   bool IsOwn(const std::string& id);
 
+  /// Asks an elastic job for the ranks that an announcement for this host will end, or tells it of
+  /// a change. A job that has said nothing in [elastic] hears of the announcement alone, and so
+  /// does one that has no ranks elsewhere.
+  void OnAnnounced(Job& job, const CloudNotice& notice, const std::vector<int32_t>& ranks);
+
   /// Takes in a message of another daemon, if it is about offers.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
 
@@ -120,6 +128,8 @@ class Offers final : public CommunicatorObserver {
   void Look();
   void LookAt(OfferBook::Entry& entry, double now_seconds);
   bool HasGone(const Offer& offer, double now_seconds);
+  void SetRateOf(const Offer& offer) const;
+  OfferBook::Entry* FindAnnounced(const Job& job, const std::string& notice);
   void Enforce(const OfferBook::Entry& entry);
 
   const Services services_;

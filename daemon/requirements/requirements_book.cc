@@ -208,8 +208,26 @@ Status RequirementsBook::Take(Job& job, Statements statements) {
 // What follows
 
 // Grants anew, and has what is new take effect. The caller sums up the duties after that.
+void RequirementsBook::SetRateCeiling(Job& job, double bytes_per_second) {
+  const auto known = entries_.find(&job);
+  const double before = known == entries_.end() ? 0 : known->second.rate_ceiling;
+  if (before == bytes_per_second || !services_.by_job->Has(&job)) return;
+  Entry& entry = entries_[&job];
+  entry.rate_ceiling = bytes_per_second;
+  Renew(job, entry);
+}
+
+// A ceiling of the job's own goes by the same rules as the policy's cap, which floors keep to, too.
 void RequirementsBook::Renew(Job& job, Entry& entry) {
-  entry.grant = std::make_shared<const Grant>(WouldGrant(job.tenant->identity, *entry.stated));
+  GrantBasis basis = BasisFor(job.tenant->identity);
+  if (entry.rate_ceiling > 0) {
+    TenantPolicy policy = *basis.policy;
+    const bool is_capped = policy.most_bandwidth_cap > 0;
+    policy.most_bandwidth_cap =
+        is_capped ? std::min(policy.most_bandwidth_cap, entry.rate_ceiling) : entry.rate_ceiling;
+    basis.policy = std::make_shared<const TenantPolicy>(std::move(policy));
+  }
+  entry.grant = std::make_shared<const Grant>(basis.For(*entry.stated));
   const Grant& grant = *entry.grant;
   if (grant.granted == job.terms->granted() && grant.keeps_looking == job.terms->may_look()) {
     return;

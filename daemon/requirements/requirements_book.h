@@ -72,6 +72,10 @@ class RequirementsBook final : public CommunicatorObserver {
   Status State(Job& job, const Requirements& statement);
   /// Takes back all that was said. Errors: as State.
   Status Forget(Job& job);
+  /// Has the job send no more than this rate from this host over any device, whatever it asks for,
+  /// in bytes per second; 0: as its requirements say. It holds until the job's last communicator
+  /// here has ended.
+  void SetRateCeiling(Job& job, double bytes_per_second);
   /// Returns what is known of a job.
   RequirementsView View(const Job& job) const;
   /// Returns what decides the grants of a tenant's jobs.
@@ -106,7 +110,8 @@ class RequirementsBook final : public CommunicatorObserver {
     std::shared_ptr<const Requirements> stated = std::make_shared<const Requirements>();
     /// By the policy of now, with its defaults.
     std::shared_ptr<const Grant> grant = std::make_shared<const Grant>();
-    uint64_t changes = 0;  ///< How often the grant has changed here.
+    uint64_t changes = 0;     ///< How often the grant has changed here.
+    double rate_ceiling = 0;  ///< SetRateCeiling.
     Holding memory;
   };
 

@@ -2,6 +2,7 @@
 // what the ranks do.
 
 #include <gtest/gtest.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -243,6 +244,78 @@ TEST(Offers, ARankThatHasAgreedToLeaveAndStaysIsEnded) {
     float data = 1;
     EXPECT_EQ(ncclAllReduce(&data, &data, 1, ncclFloat, ncclSum, all, nullptr), ncclRemoteError);
     EXPECT_NCCL(ncclCommAbort(all));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
+// Maintenance that ends what runs at a host is a reclaim for a job that is elastic, and for no
+// other. A job that has agreed to send less does so.
+TEST(Offers, AnAnnouncementAsksElasticJobsForTheirRanks) {
+  TestCluster cluster(2);
+  const std::string maker = cluster.daemon(1).socket_path();
+  HostedRanks ranks(&cluster, {0, 1});
+  ranks.Start([&](int rank) {
+    setenv("HARMONAIZE_JOB", "elastic", 1);
+    ncclComm_t all = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(all), 2);
+    const auto announce = [&](json notice) {
+      const Answer told = AskOperators(maker, "/v1/hosts/this/maintenance", std::move(notice));
+      EXPECT_EQ(told.first, 200) << told.second;
+      return told.second.value("id", "");
+    };
+    if (rank == 0) {
+      announce({{"not_before", "2099-01-01T00:00:00Z"}});
+      EXPECT_EQ(OnlyOffer(maker), "") << "the job has said nothing in [elastic]";
+      EXPECT_NCCL(hzSetRequirements(all, "[elastic]\nleast_ranks = 1"));
+      EXPECT_TRUE(Eventually(kLongestWait, [&] {
+        const Answer granted = AskTenants(maker, "GET", "/v1/jobs/elastic/granted");
+        return granted.second.at("values").contains("elastic.least_ranks");
+      }));
+      const auto in_an_hour = static_cast<int64_t>(time(nullptr) + 3600);
+      char text[32] = {};
+      tm parts{};
+      gmtime_r(&in_an_hour, &parts);
+      strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+      const std::string notice = announce({{"not_before", text}, {"kind", "reclaim"}});
+      const std::string id = OnlyOffer(maker);
+      EXPECT_NE(id, "");
+      EXPECT_EQ(FieldOf(maker, id, "announcement"), notice);
+      EXPECT_EQ(AskTenants(OwnSocket(), "POST", "/v1/offers/" + id + "/decline").first, 409);
+      announce({{"id", notice}, {"state", "withdrawn"}});
+      EXPECT_TRUE(Eventually(kLongestWait, [&] { return StateOf(maker, id) == "withdrawn"; }));
+    }
+    EXPECT_EQ(CountRanks(all), 2);
+    EXPECT_NCCL(ncclCommDestroy(all));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
+TEST(Offers, AJobThatHasAgreedToSendLessHasThatCapUntilTheEnd) {
+  TestCluster cluster(2);
+  const std::string maker = cluster.daemon(1).socket_path();
+  HostedRanks ranks(&cluster, {0, 1});
+  ranks.Start([&](int rank) {
+    setenv("HARMONAIZE_JOB", "elastic", 1);
+    ncclComm_t all = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(all), 2);
+    if (rank == 1) {
+      const auto cap = [&] {
+        return AskTenants(maker, "GET", "/v1/jobs/elastic/granted")
+            .second.at("values")
+            .value("collectives.bandwidth_cap", "");
+      };
+      const std::string id = MakeOffer(
+          maker, {{"kind", "slow_down"}, {"bytes_per_second", 2e6}, {"within_seconds", 4}});
+      EXPECT_EQ(cap(), "");
+      EXPECT_EQ(AskTenants(maker, "POST", "/v1/offers/" + id + "/accept").first, 200);
+      EXPECT_EQ(cap(), "2 MB/s");
+      EXPECT_TRUE(Eventually(kLongestWait, [&] { return StateOf(maker, id) == "fulfilled"; }));
+      EXPECT_EQ(cap(), "");
+    }
+    EXPECT_EQ(CountRanks(all), 2);
+    EXPECT_NCCL(ncclCommDestroy(all));
     return 0;
   });
   ExpectAllEndWell(&ranks);
