@@ -135,6 +135,61 @@ ncclResult_t hzUnsubscribe(hzSubscription_t subscription);
 
 /// @}
 
+/// \name Offers
+/// What the provider offers to a job while it runs: places for more ranks (grow), notice that ranks
+/// are to leave (reclaim) or to move (move), a lower rate for a while (slow_down). The job accepts,
+/// declines or asks for something else, by any rank at any host. docs/http.md has the document.
+///
+///     hzOffer_t offer;
+///     while (hzNextOffer(comm, 0, &offer) == ncclSuccess) {
+///       if (strcmp(offer.state, "offered") == 0) hzAnswerOffer(offer.id, hzAccept, NULL);
+///     }
+/// @{
+
+/// An offer as it is now. The texts are never NULL.
+typedef struct hzOffer {
+  const char* id;
+  const char* kind;    ///< "grow", "reclaim", "move" or "slow_down".
+  const char* state;   ///< "offered", "countered", "accepted", "declined", "expired", "withdrawn",
+                       ///< "fulfilled" or "broken"; the last five are ends.
+  int ranks;           ///< How many ranks come, leave or move.
+  int can_be_refused;  ///< 0: hzDecline is refused.
+  const char* json;    ///< All of it, with the times, in one line.
+} hzOffer_t;
+
+typedef enum { hzAccept = 0, hzDecline = 1, hzCounter = 2 } hzOfferAnswer_t;
+
+/// What goes with an answer. Begin with HZ_OFFER_TERMS_INITIALIZER, which leaves everything as it
+/// is offered.
+typedef struct hzOfferTerms {
+  size_t size;                   ///< sizeof(hzOfferTerms_t).
+  int ranks;                     ///< hzCounter: other than offered; 0: as offered.
+  double due_within_seconds;     ///< hzCounter: the time that is asked for, from now; 0: likewise.
+  double price;                  ///< hzCounter: in credits for a rank and an hour; NAN: likewise.
+  double not_again_for_seconds;  ///< hzDecline: so long the job does not want to be asked again.
+} hzOfferTerms_t;
+
+#define HZ_OFFER_TERMS_INITIALIZER \
+  { sizeof(hzOfferTerms_t), 0, 0, NAN, 0 }
+
+/// Waits up to `timeout_ms` for an offer to the job of `comm`, -1 for ever, and stores it into
+/// `*offer`; it is valid until the next call for `comm`. The first calls tell of the offers that
+/// have not ended, later ones of each that is made, answered or changed, or has ended. Returns
+/// ncclInProgress if there is none. With 0 it takes some microseconds, so a rank may ask after each
+/// step. One thread at a time.
+/// Errors: ncclInvalidUsage while `comm` is not ready; ncclSystemError when no daemon listens.
+ncclResult_t hzNextOffer(ncclComm_t comm, int timeout_ms, hzOffer_t* offer);
+
+/// Answers an offer, once for the whole job: of several answers the first that counts is the job's.
+/// `terms` may be NULL. When this returns ncclSuccess the daemon that made the offer has the answer
+/// on its disk. An answer that is given again has no second effect.
+/// Errors: ncclInvalidUsage, with the reason, if this user has no such offer, or it cannot be
+/// answered so: it has ended, its deadline has passed, or it cannot be refused;
+/// ncclInvalidArgument for terms that none can have; ncclSystemError when no daemon listens.
+ncclResult_t hzAnswerOffer(const char* id, hzOfferAnswer_t answer, const hzOfferTerms_t* terms);
+
+/// @}
+
 /// \name Requirements
 /// What a job wants of the provider, and what the provider grants (docs/requirements.md). The file
 /// that HARMONAIZE_REQUIREMENTS names is stated with the process's first communicator of a job that

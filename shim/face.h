@@ -13,6 +13,7 @@
 
 #include "include/nccl.h"
 #include "shim/life_lines.h"
+#include "shim/offer_watch.h"
 #include "shim/requirements.h"
 #include "src/base/status.h"
 #include "src/client/operation/communicator.h"
@@ -45,6 +46,16 @@ struct Registration {
 
 /// The object behind ncclComm_t. `state` detects handles that were destroyed or never made; like
 /// NCCL's it is no defence against wild pointers.
+namespace harmonaize::shim {
+
+/// The offers that hzNextOffer tells of by one communicator. One thread calls at a time.
+struct OffersOfHandle {
+  std::unique_ptr<OfferWatch> watch;  ///< nullptr until the first call.
+  OfferView last = {};                ///< What the caller's hzOffer_t points to.
+};
+
+}  // namespace harmonaize::shim
+
 struct ncclComm {
   static constexpr uint64_t kAlive = 0x485a434f4d4d2131;
 
@@ -68,6 +79,7 @@ struct ncclComm {
   uint64_t operations = 0;
   /// Addresses of scalars, by operator, that each operation reads anew.
   std::unordered_map<int, const void*> deferred_scalars;
+  harmonaize::shim::OffersOfHandle offers;
   std::mutex registrations_mutex;
   std::vector<std::unique_ptr<harmonaize::shim::Registration>> registrations;
 };

@@ -219,6 +219,54 @@ TEST(Offers, AHostThatComesLaterIsToldAndMayAnswer) {
   ExpectAllEndWell(&ranks);
 }
 
+// The same in C: a rank hears of the offer, asks for something else, and hears what becomes of it.
+TEST(Offers, AreHeardAndAnsweredInC) {
+  TestCluster cluster(2);
+  const std::string maker = cluster.daemon(0).socket_path();
+  HostedRanks ranks(&cluster, {0, 1});
+  ranks.Start([&](int rank) {
+    setenv("HARMONAIZE_JOB", "elastic", 1);
+    ncclComm_t all = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(all), 2);
+    hzOffer_t offer;
+    EXPECT_EQ(hzNextOffer(all, 0, &offer), ncclInProgress);
+    EXPECT_EQ(CountRanks(all), 2);
+    if (rank == 0) {
+      MakeOffer(maker, {{"kind", "grow"},
+                        {"ranks", 4},
+                        {"least_ranks", 2},
+                        {"within_seconds", 60},
+                        {"purpose", "free places"}});
+    }
+    EXPECT_NCCL(hzNextOffer(all, 20'000, &offer));
+    const std::string id = offer.id;
+    EXPECT_STREQ(offer.kind, "grow");
+    EXPECT_STREQ(offer.state, "offered");
+    EXPECT_EQ(offer.ranks, 4);
+    EXPECT_EQ(offer.can_be_refused, 1);
+    EXPECT_EQ(json::parse(offer.json).at("purpose"), "free places");
+    EXPECT_EQ(CountRanks(all), 2);
+    if (rank == 1) {
+      hzOfferTerms_t terms = HZ_OFFER_TERMS_INITIALIZER;
+      terms.ranks = 600;
+      EXPECT_EQ(hzAnswerOffer(id.c_str(), hzCounter, &terms), ncclInvalidArgument);
+      terms.ranks = 3;
+      EXPECT_NCCL(hzAnswerOffer(id.c_str(), hzCounter, &terms));
+      EXPECT_EQ(hzAnswerOffer(id.c_str(), hzDecline, nullptr), ncclInvalidUsage);
+      EXPECT_MENTIONS(nullptr, "accepted already");
+      EXPECT_EQ(hzAnswerOffer("offer-0123456789abcdef", hzAccept, nullptr), ncclInvalidUsage);
+      EXPECT_EQ(hzAnswerOffer(nullptr, hzAccept, nullptr), ncclInvalidArgument);
+    }
+    EXPECT_NCCL(hzNextOffer(all, 20'000, &offer));
+    EXPECT_EQ(offer.id, id);
+    EXPECT_STREQ(offer.state, "accepted") << "three are within the provider's concession";
+    EXPECT_EQ(offer.ranks, 3);
+    EXPECT_NCCL(ncclCommDestroy(all));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
 // A job that has said how it answers is not asked, and a rank that does not leave is ended.
 TEST(Offers, ARankThatHasAgreedToLeaveAndStaysIsEnded) {
   TestCluster cluster(2);
