@@ -8,7 +8,6 @@
 
 #include <set>
 
-#include "daemon/http/base64_url.h"
 #include "daemon/http/entity_tags.h"
 #include "daemon/http/http_exchange.h"
 #include "daemon/http/loopback_peer.h"
@@ -16,6 +15,7 @@
 #include "daemon/http/request_reader.h"
 #include "daemon/http/tcp_guests.h"
 #include "daemon/quota/rate_table.h"
+#include "src/base/base64_url.h"
 #include "src/base/hex.h"
 
 namespace harmonaize::daemon {

@@ -1,0 +1,339 @@
+// Newcomers that find a running job by its name and a ticket, on one host and on several.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "include/harmonaize.h"
+#include "tests/support/cluster.h"
+#include "tests/support/hosts_case.h"
+#include "tests/support/rank_runner.h"
+#include "tests/support/shared_by_processes.h"
+
+namespace harmonaize::testing {
+namespace {
+
+constexpr char kJob[] = "elastic";
+constexpr int kForEver = -1;
+/// The longest wait for another process of a test.
+constexpr std::chrono::seconds kPatience(kSanitized ? 120 : 30);
+/// A wait, in milliseconds, after which nobody has been admitted.
+constexpr int kShortWaitMs = 50;
+
+/// What the processes of a test tell each other.
+struct Board {
+  std::array<char, HZ_TICKET_BYTES> ticket{};
+  std::array<std::atomic<int>, 8> words{};
+};
+
+class Told {
+ public:
+  void Say(size_t word, int value = 1) { board_->words.at(word).store(value); }
+  /// Waits until the word is said. Returns it; 0 if it was not said in time.
+  int Hear(size_t word) {
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (board_->words.at(word).load() == 0 && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_NE(board_->words.at(word).load(), 0) << "word " << word << " was not said";
+    return board_->words.at(word).load();
+  }
+  void Publish(const char* ticket, size_t word) {
+    std::memcpy(board_->ticket.data(), ticket, board_->ticket.size());
+    Say(word);
+  }
+  const char* Ticket(size_t word) {
+    Hear(word);
+    return board_->ticket.data();
+  }
+
+ private:
+  SharedByProcesses<Board> board_;
+};
+
+/// Returns a ticket that a rank makes.
+std::string NewTicket(ncclComm_t communicator, int uses, double seconds = 60) {
+  char ticket[HZ_TICKET_BYTES] = "";
+  EXPECT_NCCL(hzMakeTicket(communicator, uses, seconds, ticket));
+  return ticket;
+}
+
+/// Waits until so many newcomers wait.
+void AwaitNewcomers(ncclComm_t communicator, int count) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  int waiting = -1;
+  while (waiting != count && std::chrono::steady_clock::now() < until) {
+    ASSERT_NCCL(hzNewcomers(communicator, &waiting));
+  }
+  EXPECT_EQ(waiting, count);
+}
+
+/// The newcomer's part: joins by the ticket, and counts the ranks. Returns its communicator.
+ncclComm_t JoinBy(const char* ticket) {
+  hzPlace_t place = HZ_PLACE_INITIALIZER;
+  ncclComm_t grown = nullptr;
+  EXPECT_NCCL(hzJoinJob(kJob, ticket, kForEver, &place));
+  EXPECT_NCCL(ncclCommGrow(nullptr, place.ranks, &place.id, place.rank, &grown, nullptr));
+  if (grown == nullptr) return nullptr;
+  EXPECT_EQ(CountRanks(grown), place.ranks);
+  return grown;
+}
+
+/// A rank's part: one admits `count` newcomers, and all grow.
+ncclComm_t AdmitAndGrow(ncclComm_t communicator, int rank, int count, Told* told, size_t word) {
+  if (rank == 0) {
+    AwaitNewcomers(communicator, count);
+    int ranks = 0;
+    EXPECT_NCCL(hzAdmit(communicator, count, &ranks));
+    told->Say(word, ranks);
+  }
+  ncclComm_t grown = nullptr;
+  const int ranks = told->Hear(word);
+  EXPECT_NCCL(ncclCommGrow(communicator, ranks, nullptr, -1, &grown, nullptr));
+  if (grown == nullptr) return nullptr;
+  EXPECT_EQ(CountRanks(grown), ranks);
+  return grown;
+}
+
+void Destroy(ncclComm_t communicator) {
+  ASSERT_NE(communicator, nullptr);
+  EXPECT_NCCL(ncclCommDestroy(communicator));
+}
+
+/// Returns what a newcomer is told that is refused.
+std::string WhyRefused(const char* job, const char* ticket, ncclResult_t expected) {
+  hzPlace_t place = HZ_PLACE_INITIALIZER;
+  EXPECT_EQ(hzJoinJob(job, ticket, kForEver, &place), expected) << ncclGetLastError(nullptr);
+  return ncclGetLastError(nullptr);
+}
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+/// Processes on hosts. The first `members` make a communicator of the job.
+class TicketsTest : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { setenv("HARMONAIZE_JOB", kJob, 1); }
+  void TearDown() override { unsetenv("HARMONAIZE_JOB"); }
+
+  /// Runs members and newcomers, which take turns on the hosts of the cluster.
+  void Run(int members, int newcomers, const std::function<void(int rank, ncclComm_t)>& member,
+           const std::function<void(int index)>& newcomer) {
+    TestCluster cluster(GetParam(), Impatient());
+    std::vector<int> hosts;
+    for (int i = 0; i < members + newcomers; ++i) hosts.push_back(i % GetParam());
+    HostedRanks processes(&cluster, hosts);
+    processes.Start([&](int process) {
+      if (process >= members) {
+        unsetenv("HARMONAIZE_JOB");
+        newcomer(process - members);
+        return 0;
+      }
+      ncclComm_t communicator = nullptr;
+      const ncclUniqueId id = processes.ShareId(0, process == 0);
+      EXPECT_NCCL(ncclCommInitRank(&communicator, members, id, process));
+      if (communicator == nullptr) return 1;
+      member(process, communicator);
+      EXPECT_NCCL(ncclCommDestroy(communicator));
+      return 0;
+    });
+    ExpectAllEndWell(&processes);
+  }
+
+  Told told_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Hosts, TicketsTest, ::testing::Values(1, 2, 3),
+                         [](const auto& one) { return "On" + std::to_string(one.param); });
+
+TEST_P(TicketsTest, NewcomersBecomeRanks) {
+  Run(
+      2, 3,
+      [&](int rank, ncclComm_t communicator) {
+        if (rank == 1) told_.Publish(NewTicket(communicator, 3).c_str(), 0);
+        ncclComm_t grown = AdmitAndGrow(communicator, rank, 3, &told_, 1);
+        ASSERT_NE(grown, nullptr);
+        EXPECT_EQ(told_.Hear(1), 5);
+        int waiting = -1;
+        EXPECT_NCCL(hzNewcomers(grown, &waiting));
+        EXPECT_EQ(waiting, 0);
+        int ranks = 0;
+        EXPECT_NCCL(hzAdmit(grown, 8, &ranks));
+        EXPECT_EQ(ranks, 5) << "nobody waits";
+        EXPECT_EQ(CountRanks(grown), 5);
+        EXPECT_NCCL(ncclCommDestroy(grown));
+      },
+      [&](int) {
+        ncclComm_t grown = JoinBy(told_.Ticket(0));
+        ASSERT_NE(grown, nullptr);
+        EXPECT_EQ(CountRanks(grown), 5);
+        EXPECT_NCCL(ncclCommDestroy(grown));
+      });
+}
+
+TEST_P(TicketsTest, ANewcomerThatNobodyAdmitsIsToldSoAndKeepsItsTurn) {
+  Run(
+      2, 1,
+      [&](int rank, ncclComm_t communicator) {
+        if (rank == 0) told_.Publish(NewTicket(communicator, 1).c_str(), 0);
+        told_.Hear(1);
+        ncclComm_t grown = AdmitAndGrow(communicator, rank, 1, &told_, 2);
+        Destroy(grown);
+      },
+      [&](int) {
+        hzPlace_t place = HZ_PLACE_INITIALIZER;
+        const char* const ticket = told_.Ticket(0);
+        EXPECT_EQ(hzJoinJob(kJob, ticket, kShortWaitMs, &place), ncclInProgress);
+        EXPECT_EQ(hzJoinJob(kJob, ticket, 0, &place), ncclInProgress);
+        told_.Say(1);
+        ncclComm_t grown = JoinBy(ticket);
+        Destroy(grown);
+      });
+}
+
+TEST_P(TicketsTest, TicketsThatCannotBeUsedAreRefusedWithTheReason) {
+  Run(
+      1, 1,
+      [&](int, ncclComm_t communicator) {
+        told_.Publish(NewTicket(communicator, 1, 0.01).c_str(), 0);
+        told_.Hear(1);
+        told_.Publish(NewTicket(communicator, 1).c_str(), 2);
+        told_.Hear(3);
+        EXPECT_NCCL(hzBurnTickets(communicator));
+        told_.Say(4);
+        told_.Hear(5);
+      },
+      [&](int) {
+        const std::string expiring = told_.Ticket(0);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        EXPECT_CONTAINS(WhyRefused(kJob, expiring.c_str(), ncclInvalidUsage), "expired");
+        EXPECT_CONTAINS(WhyRefused(kJob, "hzt1_", ncclInvalidArgument), "no text of a ticket");
+        // One letter of the secret, and one of the way to the home.
+        std::string other = expiring;
+        other[6] = other[6] == 'A' ? 'B' : 'A';
+        EXPECT_CONTAINS(WhyRefused(kJob, other.c_str(), ncclInvalidUsage), "is not valid");
+        told_.Say(1);
+        const std::string good = told_.Ticket(2);
+        EXPECT_CONTAINS(WhyRefused("another", good.c_str(), ncclInvalidUsage), "another job");
+        told_.Say(3);
+        told_.Hear(4);
+        EXPECT_CONTAINS(WhyRefused(kJob, good.c_str(), ncclInvalidUsage), "burnt");
+        told_.Say(5);
+      });
+}
+
+TEST_P(TicketsTest, ABurningAndARevocationRefuseWhoWaits) {
+  Run(
+      2, 1,
+      [&](int rank, ncclComm_t communicator) {
+        if (rank == 0) told_.Publish(NewTicket(communicator, 5).c_str(), 0);
+        // The rank that burns is on another host than the home.
+        if (rank == 1) {
+          told_.Hear(0);
+          AwaitNewcomers(communicator, 1);
+          EXPECT_NCCL(hzBurnTickets(communicator));
+          told_.Hear(1);
+          told_.Publish(NewTicket(communicator, 5).c_str(), 2);
+          AwaitNewcomers(communicator, 1);
+          EXPECT_NCCL(ncclCommRevoke(communicator, NCCL_REVOKE_DEFAULT));
+        }
+        told_.Hear(3);
+      },
+      [&](int) {
+        EXPECT_CONTAINS(WhyRefused(kJob, told_.Ticket(0), ncclInvalidUsage), "burnt");
+        told_.Say(1);
+        EXPECT_CONTAINS(WhyRefused(kJob, told_.Ticket(2), ncclInvalidUsage), "burnt");
+        told_.Say(3);
+      });
+}
+
+TEST_P(TicketsTest, AUseServesOneNewcomerAndIsFreeAgainIfThatDies) {
+  Run(
+      1, 3,
+      [&](int, ncclComm_t communicator) {
+        told_.Publish(NewTicket(communicator, 1).c_str(), 0);
+        AwaitNewcomers(communicator, 1);
+        told_.Say(1);
+        told_.Hear(2);
+        AwaitNewcomers(communicator, 0);
+        told_.Say(3);
+        ncclComm_t grown = AdmitAndGrow(communicator, 0, 1, &told_, 4);
+        ASSERT_NE(grown, nullptr);
+        told_.Say(5);
+        EXPECT_NCCL(ncclCommDestroy(grown));
+        told_.Hear(6);
+      },
+      [&](int index) {
+        const char* const ticket = told_.Ticket(0);
+        hzPlace_t place = HZ_PLACE_INITIALIZER;
+        if (index == 0) {
+          // It waits, and dies with its connection.
+          EXPECT_EQ(hzJoinJob(kJob, ticket, kShortWaitMs, &place), ncclInProgress);
+          told_.Hear(7);
+          told_.Say(2);
+          return;
+        }
+        if (index == 1) {
+          told_.Hear(1);
+          EXPECT_CONTAINS(WhyRefused(kJob, ticket, ncclInvalidUsage), "held by newcomers");
+          told_.Say(7);
+          told_.Hear(5);
+          EXPECT_CONTAINS(WhyRefused(kJob, ticket, ncclInvalidUsage), "used up");
+          told_.Say(6);
+          return;
+        }
+        told_.Hear(3);
+        ncclComm_t grown = JoinBy(ticket);
+        Destroy(grown);
+      });
+}
+
+TEST_P(TicketsTest, AGrowthFailsWithANewcomerAndSucceedsWithAnother) {
+  Run(
+      2, 2,
+      [&](int rank, ncclComm_t communicator) {
+        if (rank == 0) {
+          told_.Publish(NewTicket(communicator, 1).c_str(), 0);
+          AwaitNewcomers(communicator, 1);
+          int ranks = 0;
+          EXPECT_NCCL(hzAdmit(communicator, 4, &ranks));
+          EXPECT_EQ(ranks, 3);
+          EXPECT_NCCL(hzAdmit(communicator, 4, &ranks));
+          EXPECT_EQ(ranks, 3) << "the admission has not ended";
+          told_.Say(1, ranks);
+        }
+        ncclComm_t grown = nullptr;
+        // One rank waits when the newcomer dies, and the other comes later.
+        const int ranks = told_.Hear(1);
+        if (rank == 1) told_.Hear(2);
+        EXPECT_EQ(ncclCommGrow(communicator, ranks, nullptr, -1, &grown, nullptr), ncclRemoteError);
+        EXPECT_MENTIONS(nullptr, "newcomer");
+        if (rank == 0) told_.Say(2);
+        if (rank == 1) told_.Say(3);
+        if (rank == 0) told_.Hear(3);
+        grown = AdmitAndGrow(communicator, rank, 1, &told_, 4);
+        Destroy(grown);
+      },
+      [&](int index) {
+        const char* const ticket = told_.Ticket(0);
+        hzPlace_t place = HZ_PLACE_INITIALIZER;
+        if (index == 0) {
+          EXPECT_NCCL(hzJoinJob(kJob, ticket, kForEver, &place));
+          told_.Hear(1);
+          return;  // and comes to no growth
+        }
+        told_.Hear(3);
+        ncclComm_t grown = JoinBy(ticket);
+        Destroy(grown);
+      });
+}
+
+}  // namespace
+}  // namespace harmonaize::testing
