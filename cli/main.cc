@@ -19,6 +19,7 @@
 #include "cli/requirements/requirements_command.h"
 #include "cli/run/run_command.h"
 #include "cli/status/status_command.h"
+#include "cli/ticket/ticket_command.h"
 #include "cli/token/token_command.h"
 #include "cli/top/top_command.h"
 #include "cli/usage_problem.h"
@@ -70,6 +71,7 @@ int main(int argc, char** argv) {
   harmonaize::AddDrainCommand(app, command_line);
   harmonaize::AddPromisesCommand(app, command_line);
   harmonaize::AddRequirementsCommand(app, command_line);
+  harmonaize::AddTicketCommand(app, command_line);
   harmonaize::AddTokenCommand(app, command_line);
   harmonaize::AddCompletionCommand(app, command_line);
   harmonaize::AddManualCommand(app, command_line);

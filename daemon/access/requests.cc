@@ -41,7 +41,8 @@ Reader ReaderAt(const Connection& connection) {
 /// Returns whether a request of this type leaves the engine and the session as they were.
 bool OnlyReads(MessageType type) {
   return type == MessageType::kStatus || type == MessageType::kExplain ||
-         type == MessageType::kEstimate || type == MessageType::kMapPeerRegion;
+         type == MessageType::kEstimate || type == MessageType::kMapPeerRegion ||
+         type == MessageType::kNewcomers;
 }
 
 /// One request on its way to an answer.

@@ -91,6 +91,8 @@ class Membership {
 
   /// Tickets, by which newcomers get places in jobs.
   TicketClient& tickets() { return ticket_client_; }
+  /// Returns the tickets and newcomers of a job that this daemon keeps as its home.
+  TicketsMessage tickets_here(const Job& job) { return ticket_home_.List(job); }
   /// As TicketClient::JoinJob, for a process that may have communicators.
   void JoinJob(Session& session, const std::string& job, const std::string& ticket,
                uint32_t wait_ms, TicketClient::PlaceDone done);

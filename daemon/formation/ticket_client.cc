@@ -51,6 +51,16 @@ Status HomeLost() {
 
 TicketClient::TicketClient(const Services& services) : services_(services), burnings_(kBurnings) {}
 
+Communicator* TicketClient::CommunicatorOf(const Job& job) const {
+  Communicator* found = nullptr;
+  for (const auto& [id, communicator] : services_.communicators.all()) {
+    if (communicator->job() != &job) continue;
+    found = communicator.get();
+    if (found->state() == Communicator::State::kReady) break;
+  }
+  return found;
+}
+
 // ---------------------------------------------------------------------------------------------
 // What ranks ask for
 

@@ -48,6 +48,10 @@ class TicketClient {
 
   explicit TicketClient(const Services& services);
 
+  /// Returns a communicator of the job on this host, one that is whole if there is such; nullptr if
+  /// there is none.
+  Communicator* CommunicatorOf(const Job& job) const;
+
   // Each of these calls `done` once, at once or later, with the answer of the communicator's home.
   // `from_here`: a process of this host asks, by its session.
 

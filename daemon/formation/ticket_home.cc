@@ -52,23 +52,29 @@ TicketHome::TicketHome(const Services& services)
 TicketsMessage TicketHome::Do(const AskTicketsMessage& ask, Communicator& communicator,
                               bool from_here) {
   TicketsMessage answer{.call = ask.call};
-  const TicketDesk::JobKey job = KeyOf(*communicator.job());
-  const uint64_t now_ns = MonotonicNanoseconds();
   switch (ask.act) {
     case TicketAct::kMake: answer.status = Make(ask, communicator, from_here, &answer); break;
     case TicketAct::kAdmit: answer.status = Admit(ask.most, communicator, &answer); break;
     case TicketAct::kBurn: break;   // the client burns at all homes
     case TicketAct::kCount: break;  // every answer has the number
     case TicketAct::kList: {
-      answer.tickets = desk_.List(job, now_ns);
-      const size_t listed = std::min(answer.tickets.size(), kMostListedTickets);
-      answer.more = static_cast<int>(answer.tickets.size() - listed);
-      answer.tickets.resize(listed);
+      answer = List(*communicator.job());
+      answer.call = ask.call;
       break;
     }
   }
-  answer.waiting = desk_.Waiting(job, now_ns);
+  answer.waiting = desk_.Waiting(KeyOf(*communicator.job()), MonotonicNanoseconds());
   return answer;
+}
+
+TicketsMessage TicketHome::List(const Job& job) {
+  const uint64_t now_ns = MonotonicNanoseconds();
+  TicketsMessage list{.tickets = desk_.List(KeyOf(job), now_ns)};
+  const size_t listed = std::min(list.tickets.size(), kMostListedTickets);
+  list.more = static_cast<int>(list.tickets.size() - listed);
+  list.tickets.resize(listed);
+  list.waiting = desk_.Waiting(KeyOf(job), now_ns);
+  return list;
 }
 
 Status TicketHome::Make(const AskTicketsMessage& ask, Communicator& communicator, bool from_here,

@@ -39,6 +39,8 @@ class TicketHome {
   /// Does what a process of the communicator's tenant asks for. `from_here`: it is one of this
   /// host. The answer has the question's call.
   TicketsMessage Do(const AskTicketsMessage& ask, Communicator& communicator, bool from_here);
+  /// Returns the job's tickets and the number of newcomers that are kept here.
+  TicketsMessage List(const Job& job);
   /// Lets a newcomer wait. `tenant` is nullptr for one of another host. Errors: it is refused.
   Status Come(const NewcomerKey& newcomer, const ComeMessage& come, const Tenant* tenant);
   /// The newcomer does not wait any more, or has died. `why` completes "a newcomer ...".

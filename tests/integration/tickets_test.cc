@@ -1,20 +1,27 @@
 // Newcomers that find a running job by its name and a ticket, on one host and on several.
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "cli/daemon_document.h"
 #include "include/harmonaize.h"
 #include "tests/support/cluster.h"
+#include "tests/support/daemon_http.h"
 #include "tests/support/hosts_case.h"
+#include "tests/support/other_users.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/shared_by_processes.h"
 
@@ -333,6 +340,216 @@ TEST_P(TicketsTest, AGrowthFailsWithANewcomerAndSucceedsWithAnother) {
         ncclComm_t grown = JoinBy(ticket);
         Destroy(grown);
       });
+}
+
+TEST_P(TicketsTest, AnAdmissionFailsWithARankOfTheJob) {
+  Run(
+      3, 1,
+      [&](int rank, ncclComm_t communicator) {
+        int ranks = 0;
+        if (rank == 0) {
+          told_.Publish(NewTicket(communicator, 1).c_str(), 0);
+          AwaitNewcomers(communicator, 1);
+          EXPECT_NCCL(hzAdmit(communicator, 1, &ranks));
+          told_.Say(1, ranks);
+        }
+        if (rank == 1) return;  // it leaves instead of growing
+        ncclComm_t grown = nullptr;
+        EXPECT_NE(ncclCommGrow(communicator, told_.Hear(1), nullptr, -1, &grown, nullptr),
+                  ncclSuccess);
+        EXPECT_EQ(grown, nullptr);
+        // The ranks that remain take the newcomer in, by the same ticket.
+        const int excluded = 1;
+        ncclComm_t smaller = nullptr;
+        ASSERT_NCCL(ncclCommShrink(communicator, const_cast<int*>(&excluded), 1, &smaller, nullptr,
+                                   NCCL_SHRINK_DEFAULT));
+        grown = AdmitAndGrow(smaller, rank == 0 ? 0 : 1, 1, &told_, 2);
+        Destroy(grown);
+        Destroy(smaller);
+      },
+      [&](int) {
+        const char* const ticket = told_.Ticket(0);
+        hzPlace_t place = HZ_PLACE_INITIALIZER;
+        ncclComm_t grown = nullptr;
+        EXPECT_NCCL(hzJoinJob(kJob, ticket, kForEver, &place));
+        EXPECT_EQ(place.ranks, 4);
+        EXPECT_NE(ncclCommGrow(nullptr, place.ranks, &place.id, place.rank, &grown, nullptr),
+                  ncclSuccess);
+        Destroy(JoinBy(ticket));
+      });
+}
+
+TEST_P(TicketsTest, TheJobEndsWithItsTickets) {
+  TestCluster cluster(GetParam(), Impatient());
+  HostedRanks processes(&cluster, {0, GetParam() - 1});
+  processes.Start([&](int process) {
+    if (process == 0) {
+      ncclComm_t communicator = processes.Join(0);
+      if (communicator == nullptr) return 1;
+      told_.Publish(NewTicket(communicator, 5).c_str(), 0);
+      told_.Hear(1);
+      EXPECT_NCCL(ncclCommDestroy(communicator));
+      return 0;
+    }
+    // The one rank's communicator is on another host than this process, or on the same.
+    ncclComm_t other = processes.Join(1);
+    const std::string ticket = told_.Ticket(0);
+    told_.Say(1);
+    Destroy(other);
+    EXPECT_CONTAINS(WhyRefused(kJob, ticket.c_str(), ncclInvalidUsage), "ended");
+    return 0;
+  });
+  ExpectAllEndWell(&processes);
+}
+
+TEST(Tickets, AreGoneWithTheDaemonThatKeepsThem) {
+  setenv("HARMONAIZE_JOB", kJob, 1);
+  TestCluster cluster(2, Impatient());
+  Told told;
+  HostedRanks processes(&cluster, {0, 1});
+  processes.Start([&](int process) {
+    if (process == 0) {
+      ncclComm_t communicator = nullptr;
+      const ncclUniqueId id = processes.ShareId(0, true);
+      EXPECT_NCCL(ncclCommInitRank(&communicator, 1, id, 0));
+      told.Publish(NewTicket(communicator, 5).c_str(), 0);
+      told.Hear(1);
+      return 0;
+    }
+    const std::string ticket = told.Ticket(0);
+    hzPlace_t place = HZ_PLACE_INITIALIZER;
+    EXPECT_EQ(hzJoinJob(kJob, ticket.c_str(), kShortWaitMs, &place), ncclInProgress);
+    told.Say(2);
+    EXPECT_CONTAINS(WhyRefused(kJob, ticket.c_str(), ncclRemoteError), "tickets are gone with it");
+    told.Say(3);
+    told.Hear(4);
+    EXPECT_CONTAINS(WhyRefused(kJob, ticket.c_str(), ncclInvalidUsage), "restarted since");
+    return 0;
+  });
+  told.Hear(2);
+  cluster.daemon(0).Kill();
+  told.Hear(3);
+  cluster.Restart(0);
+  told.Say(4);
+  told.Say(1);
+  ExpectAllEndWell(&processes);
+  unsetenv("HARMONAIZE_JOB");
+}
+
+TEST(Tickets, AStolenOneIsOfNoUseToAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become two users";
+  const DaemonProcess daemon;
+  ASSERT_EQ(chmod(daemon.folder().c_str(), 0755), 0);
+  Told told;
+  const pid_t alice = StartAs(kAlice, [&] {
+    setenv("HARMONAIZE_JOB", kJob, 1);
+    ncclComm_t communicator = nullptr;
+    ncclUniqueId id;
+    EXPECT_NCCL(ncclGetUniqueId(&id));
+    EXPECT_NCCL(ncclCommInitRank(&communicator, 1, id, 0));
+    told.Publish(NewTicket(communicator, 5).c_str(), 0);
+    told.Hear(1);
+    int waiting = -1;
+    EXPECT_NCCL(hzNewcomers(communicator, &waiting));
+    EXPECT_EQ(waiting, 0);
+    EXPECT_NCCL(hzBurnTickets(communicator));
+    told.Say(2);
+    told.Hear(3);
+    Destroy(communicator);
+    return 0;
+  });
+  const pid_t bob = StartAs(kBob, [&] {
+    const std::string stolen = told.Ticket(0);
+    std::string wrong = stolen;
+    wrong[8] = wrong[8] == 'A' ? 'B' : 'A';
+    const std::string answer = WhyRefused(kJob, stolen.c_str(), ncclInvalidUsage);
+    EXPECT_CONTAINS(answer, "is not valid");
+    EXPECT_EQ(WhyRefused(kJob, wrong.c_str(), ncclInvalidUsage), answer);
+    const auto none = Ask(daemon.socket_path(), {.target = "/v1/jobs/nobodys/tickets"});
+    EXPECT_EQ(Ask(daemon.socket_path(), {.target = "/v1/jobs/elastic/tickets"}), none);
+    EXPECT_EQ(none.first, 404);
+    told.Say(1);
+    told.Hear(2);
+    EXPECT_EQ(WhyRefused(kJob, stolen.c_str(), ncclInvalidUsage), answer) << "nothing to probe";
+    told.Say(3);
+    return 0;
+  });
+  EXPECT_EQ(StatusOf(alice), 0);
+  EXPECT_EQ(StatusOf(bob), 0);
+}
+
+std::string ContentOf(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// Returns whether the secret part of a ticket is in the text.
+bool Shows(const std::string& text, const std::string& ticket) {
+  return text.find(ticket.substr(5, 20)) != std::string::npos;
+}
+
+// The newcomer reads its ticket from a file.
+TEST(Tickets, AreNowhereToBeRead) {
+  setenv("HARMONAIZE_JOB", kJob, 1);
+  TestCluster cluster(1, Impatient(), "", "", true);
+  const std::string& folder = cluster.daemon(0).folder();
+  const std::string file = folder + "/ticket";
+  const std::string log = folder + "/client-log";
+  Told told;
+  HostedRanks processes(&cluster, {0, 0});
+  processes.Start([&](int process) {
+    setenv("NCCL_DEBUG", "TRACE", 1);
+    setenv("NCCL_DEBUG_SUBSYS", "ALL", 1);
+    setenv("NCCL_DEBUG_FILE", (log + std::to_string(process)).c_str(), 1);
+    setenv("HARMONAIZE_TICKET_FILE", file.c_str(), 1);
+    if (process == 0) {
+      ncclComm_t communicator = nullptr;
+      const ncclUniqueId id = processes.ShareId(0, true);
+      EXPECT_NCCL(ncclCommInitRank(&communicator, 1, id, 0));
+      const std::string ticket = NewTicket(communicator, 5);
+      std::ofstream(file) << ticket << "\n";
+      EXPECT_EQ(chmod(file.c_str(), 0600), 0);
+      told.Publish(ticket.c_str(), 0);
+      ncclComm_t grown = AdmitAndGrow(communicator, 0, 1, &told, 1);
+      told.Hear(2);
+      Destroy(grown);
+      Destroy(communicator);
+      return 0;
+    }
+    const std::string ticket = told.Ticket(0);
+    EXPECT_EQ(chmod(file.c_str(), 0644), 0);
+    EXPECT_CONTAINS(WhyRefused(kJob, nullptr, ncclInvalidUsage), "chmod 600");
+    EXPECT_EQ(chmod(file.c_str(), 0600), 0);
+    ncclComm_t grown = JoinBy(nullptr);
+    for (const char* const of_process : {"/proc/self/environ", "/proc/self/cmdline"}) {
+      EXPECT_FALSE(Shows(ContentOf(of_process), ticket));
+    }
+    const std::string& socket = cluster.daemon(0).socket_path();
+    for (const char* const target :
+         {"/v1/jobs", "/v1/jobs/elastic", "/v1/jobs/elastic/tickets", "/v1/events?from=start"}) {
+      const Answer answer = Ask(socket, {.target = target});
+      EXPECT_EQ(answer.first, 200) << target;
+      EXPECT_FALSE(Shows(answer.second.dump(), ticket)) << target;
+    }
+    const Result<std::string> status = FetchDaemonStatus(socket);
+    EXPECT_TRUE(status.ok() && !Shows(*status, ticket));
+    told.Say(2);
+    Destroy(grown);
+    return 0;
+  });
+  ExpectAllEndWell(&processes);
+  const std::string ticket = ContentOf(file);
+  EXPECT_TRUE(Shows(ticket, ticket));
+  EXPECT_FALSE(Shows(cluster.daemon(0).Log(), ticket));
+  for (const char* const process : {"0", "1"}) {
+    const std::string text = ContentOf(log + process);
+    EXPECT_FALSE(text.empty());
+    EXPECT_FALSE(Shows(text, ticket));
+    unlink((log + process).c_str());
+  }
+  unlink(file.c_str());
+  unsetenv("HARMONAIZE_JOB");
 }
 
 }  // namespace
