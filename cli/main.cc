@@ -39,6 +39,7 @@ constexpr char kFooter[] =
     "  harmonaize events --follow\n"
     "  harmonaize status --stuck\n"
     "  harmonaize dashboard\n"
+    "  harmonaize ticket make llama --file llama.ticket\n"
     "  harmonaize drain --wait --restart --within 10min\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
     "  harmonaize requirements job.toml --explain\n"
