@@ -252,12 +252,16 @@ Status Membership::Leave(Session& session, uint32_t index, std::function<void()>
 
 Status Membership::Revoke(Session& session, uint32_t index) {
   HZ_ASSIGN_OR_RETURN(Communicator * communicator, Find(session, index));
+  const bool first = communicator->state() == Communicator::State::kReady;
   communicator->Revoke(
       InvalidUsage("rank {} revoked the communicator: only destroy, split and shrink make "
                    "sense now",
                    session.FindMember(index)->rank));
-  // Whoever revokes gives the job another shape: places in the old one are for nobody.
-  ticket_client_.Burn(*communicator, [](const Result<TicketsMessage>&) {});
+  // Whoever revokes gives the job another shape: places in the old one are for nobody. Once for a
+  // communicator, so that nobody floods other daemons this way.
+  if (first && !ticket_client_.BurnEverywhere(*communicator)) {
+    return RemoteError("a daemon of the job takes no more messages now: call hzBurnTickets");
+  }
   return Status::Ok();
 }
 
@@ -315,7 +319,7 @@ bool Membership::MayEndLater(Communicator& communicator) {
   const EndedCommunicators ended = WorkOf(communicator);
   communicators_.Erase(id);
   // The job may be forgotten with its last communicator.
-  if (job->communicators == 1 && job->forming == 0) ticket_home_.OnJobEnded(*job);
+  if (job->communicators == 1) ticket_home_.OnJobEnded(*job);
   jobs_.Remove(job, ended);
   return false;
 }

@@ -118,20 +118,24 @@ void TicketClient::Admit(Communicator& communicator, int most, Done done) {
 // Burning
 
 void TicketClient::Burn(Communicator& communicator, Done done) {
-  const Job& job = *communicator.job();
-  const std::string tenant = std::to_string(job.tenant->identity.number);
+  const std::string tenant = std::to_string(communicator.tenant().identity.number);
   if (const auto wait = burnings_.Take(tenant, std::chrono::steady_clock::now())) {
     return done(
         InvalidUsage("this user burns tickets too often: try again in {} ms", wait->count()));
   }
-  services_.home.Burn(job, Burnt());
-  const uint64_t number = RandomNumber();
-  communicator.job()->heard.Add(number);
-  if (!Spread(job, number)) {
+  if (!BurnEverywhere(communicator)) {
     return done(RemoteError("a daemon of the job takes no more messages now: burn again"));
   }
   // Messages stay in order, so the home has burnt what it answers after.
   Ask(communicator, false, {.act = TicketAct::kBurn}, std::move(done));
+}
+
+bool TicketClient::BurnEverywhere(Communicator& communicator) {
+  Job* const job = communicator.job();
+  services_.home.Burn(*job, Burnt());
+  const uint64_t number = RandomNumber();
+  job->heard.Add(number);
+  return Spread(*job, number);
 }
 
 // Tells the daemons with which this one shares communicators of the job. Returns whether all of

@@ -58,6 +58,9 @@ class TicketClient {
   void Make(Communicator& communicator, bool from_here, int uses, double seconds, MadeDone done);
   /// Burns the tickets of the communicator's job at all of its homes.
   void Burn(Communicator& communicator, Done done);
+  /// Does so however often it was done before, and does not wait for the homes. Returns whether all
+  /// daemons that have to know have taken it.
+  bool BurnEverywhere(Communicator& communicator);
   void List(Communicator& communicator, Done done);
   /// Asks how many newcomers wait: TicketsMessage::waiting.
   void Count(Communicator& communicator, Done done);
