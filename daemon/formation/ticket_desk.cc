@@ -122,14 +122,22 @@ void TicketDesk::ForgetIfEmpty(const JobKey& job) {
 // ---------------------------------------------------------------------------------------------
 // Newcomers
 
+bool TicketDesk::IsOwner(const Ended& ended, const Asker& asker) {
+  return ended.user == asker.user &&
+         (asker.tenant == nullptr || asker.tenant->identity.number == ended.tenant);
+}
+
+bool TicketDesk::Knows(const TicketDigest& digest, const Asker& asker) const {
+  const auto kept = tickets_.find(digest);
+  if (kept != tickets_.end()) return IsOwner(kept->second.order, asker);
+  const auto ended = ended_.find(digest);
+  return ended != ended_.end() && IsOwner(ended->second, asker);
+}
+
 // Returns why a ticket that cannot be used is refused.
 Status TicketDesk::WhyNot(const TicketDigest& digest, const Asker& asker) const {
   const auto found = ended_.find(digest);
-  if (found == ended_.end()) return NotValid();
-  const Ended& ended = found->second;
-  const bool may_know = ended.user == asker.user &&
-                        (asker.tenant == nullptr || asker.tenant->identity.number == ended.tenant);
-  return may_know ? ended.why : NotValid();
+  return found != ended_.end() && IsOwner(found->second, asker) ? found->second.why : NotValid();
 }
 
 Status TicketDesk::Come(const NewcomerKey& key, const TicketDigest& digest, const Asker& asker,

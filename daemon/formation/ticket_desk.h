@@ -82,6 +82,8 @@ class TicketDesk {
   /// the owner's processes are told what is wrong.
   Status Come(const NewcomerKey& newcomer, const TicketDigest& digest, const Asker& asker,
               uint64_t now_ns);
+  /// Returns whether there is, or was, such a ticket of the asker's tenant.
+  bool Knows(const TicketDigest& digest, const Asker& asker) const;
   /// Returns how many newcomers wait for a place in the job.
   int Waiting(const JobKey& job, uint64_t now_ns);
   /// The newcomer does not wait any more, or has died. Returns the communicator whose growth cannot
@@ -148,7 +150,9 @@ class TicketDesk {
     Status why;
   };
 
+  struct Ended;
   static bool IsOwner(const Order& order, const Asker& asker);
+  static bool IsOwner(const Ended& ended, const Asker& asker);
   Status WhyNot(const TicketDigest& digest, const Asker& asker) const;
   void End(const TicketDigest& digest, const Status& why);
   void Remember(const TicketDigest& digest, const Order& order, const Status& why);

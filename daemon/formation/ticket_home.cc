@@ -136,7 +136,7 @@ Status TicketHome::Come(const NewcomerKey& newcomer, const ComeMessage& come,
   }
   const TicketDesk::Asker asker{.user = come.user, .tenant = tenant, .job = DecodeJob(come.job)};
   const Status status = desk_.Come(newcomer, DigestIn(come.digest), asker, MonotonicNanoseconds());
-  if (!status.ok()) wrong_.Take(user, now);
+  if (!status.ok() && !desk_.Knows(DigestIn(come.digest), asker)) wrong_.Take(user, now);
   return status;
 }
 

@@ -135,6 +135,11 @@ TEST_F(TicketDeskTest, StrangersGetOneAnswerWhateverIsWrong) {
   }
   const TicketDesk::Asker elsewhere{2000, nullptr, JobId(5)};
   EXPECT_EQ(desk_.Come(Key(1), Digest(3), elsewhere, kNow).message(), answers.front());
+  EXPECT_FALSE(desk_.Knows(Digest(3), elsewhere));
+  EXPECT_FALSE(desk_.Knows(Digest(1), elsewhere));
+  EXPECT_FALSE(desk_.Knows(Digest(99), asker_));
+  EXPECT_TRUE(desk_.Knows(Digest(1), asker_));
+  EXPECT_TRUE(desk_.Knows(Digest(3), asker_));
   EXPECT_EQ(Come(1, 1).message(), "they were burnt");
   EXPECT_EQ(Come(1, 99).message(), answers.front());
   // Other daemons know users alone.
