@@ -19,6 +19,7 @@
 #include "cli/requirements/requirements_command.h"
 #include "cli/run/run_command.h"
 #include "cli/status/status_command.h"
+#include "cli/ticket/ticket_command.h"
 #include "cli/token/token_command.h"
 #include "cli/top/top_command.h"
 #include "cli/usage_problem.h"
@@ -38,6 +39,7 @@ constexpr char kFooter[] =
     "  harmonaize events --follow\n"
     "  harmonaize status --stuck\n"
     "  harmonaize dashboard\n"
+    "  harmonaize ticket make llama --file llama.ticket\n"
     "  harmonaize drain --wait --restart --within 10min\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
     "  harmonaize requirements job.toml --explain\n"
@@ -70,6 +72,7 @@ int main(int argc, char** argv) {
   harmonaize::AddDrainCommand(app, command_line);
   harmonaize::AddPromisesCommand(app, command_line);
   harmonaize::AddRequirementsCommand(app, command_line);
+  harmonaize::AddTicketCommand(app, command_line);
   harmonaize::AddTokenCommand(app, command_line);
   harmonaize::AddCompletionCommand(app, command_line);
   harmonaize::AddManualCommand(app, command_line);

@@ -252,6 +252,84 @@ ncclResult_t hzReportProgress(ncclComm_t comm, const hzProgress_t* progress);
 
 /// @}
 
+/// \name Tickets
+/// A process that is no rank of a job yet, a newcomer, finds the job by its name and a ticket, at
+/// whatever host it runs. Ranks make tickets, and admit newcomers when it suits the job:
+///
+///     // A rank of the job, once. The ticket is a secret: hand it over in a file of mode 0600.
+///     char ticket[HZ_TICKET_BYTES];
+///     hzMakeTicket(comm, 4, 3600, ticket);
+///     // The newcomer.
+///     hzPlace_t place = HZ_PLACE_INITIALIZER;
+///     hzJoinJob("my-training", ticket, -1, &place);
+///     ncclCommGrow(NULL, place.ranks, &place.id, place.rank, &comm, NULL);
+///     // One rank, between two steps; it tells the others `ranks`.
+///     hzAdmit(comm, 4, &ranks);
+///     // All ranks, if that is more than there are.
+///     ncclCommGrow(comm, ranks, NULL, -1, &grown, NULL);
+///
+/// A use of a ticket is spent once its newcomer has become a rank. The daemon at which the job's
+/// communicator has formed keeps the tickets; if it ends, they are gone.
+/// @{
+
+/// Bytes of a ticket's text with the zero at its end.
+#define HZ_TICKET_BYTES 256
+
+/// The place of a newcomer in the communicator to which the job grows, as ncclCommGrow takes it.
+/// Begin with HZ_PLACE_INITIALIZER.
+typedef struct hzPlace {
+  size_t size;      ///< sizeof(hzPlace_t), so that a later library knows what it holds.
+  ncclUniqueId id;  ///< Of the growth.
+  int ranks;        ///< Of the grown communicator.
+  int rank;         ///< The newcomer's.
+} hzPlace_t;
+
+#define HZ_PLACE_INITIALIZER \
+  { sizeof(hzPlace_t), {{0}}, 0, -1 }
+
+/// Makes a ticket of the job that `comm` belongs to, and stores its text into `ticket`, which has
+/// HZ_TICKET_BYTES. Up to `uses` processes of this user can join by it within `seconds` (30 days at
+/// most). One rank is enough.
+/// Errors: ncclInvalidArgument for such numbers that none can have; ncclInvalidUsage while `comm`
+/// is not ready, and if the user has as many tickets as it may; ncclRemoteError when the daemon
+/// that looks after the communicator is gone.
+ncclResult_t hzMakeTicket(ncclComm_t comm, int uses, double seconds, char* ticket);
+
+/// Burns all tickets of the job that `comm` belongs to: newcomers that wait by them are refused.
+/// Those that have been admitted keep their places. ncclCommRevoke burns them as well, and so does
+/// the end of the job.
+/// Errors: as hzMakeTicket; ncclInvalidUsage if this user burns tickets too often.
+ncclResult_t hzBurnTickets(ncclComm_t comm);
+
+/// Waits up to `timeout_ms`, -1 for ever, until a rank of the job has admitted this process, and
+/// stores its place into `*place`. Returns ncclInProgress if none has yet: a call with the same
+/// ticket goes on waiting, and within five seconds the process keeps its turn. `job` is the job's
+/// name, or its id as the daemon shows it. With `ticket` NULL it is read from the file that
+/// HARMONAIZE_TICKET_FILE names, which must be this user's and of mode 0600 or stricter. A process
+/// without a communicator belongs to the job from then on, as after hzSetJob. If the growth fails
+/// the process can join again by the same ticket.
+/// Errors: ncclInvalidArgument for what is no ticket; ncclInvalidUsage, with the reason, for a
+/// ticket that is not valid (another user is never told why), and for a process of another job;
+/// ncclRemoteError when the daemon that keeps the ticket is gone; ncclSystemError when no daemon
+/// listens.
+ncclResult_t hzJoinJob(const char* job, const char* ticket, int timeout_ms, hzPlace_t* place);
+
+/// Stores into `*waiting` how many newcomers wait for a place in the job that `comm` belongs to.
+/// Cheap enough for each training step of one rank: a question to this host's daemon, and from
+/// there to the one that looks after the communicator.
+/// Errors: as hzMakeTicket.
+ncclResult_t hzNewcomers(ncclComm_t comm, int* waiting);
+
+/// Gives up to `most` newcomers that wait places in the communicator to which `comm` grows, in the
+/// order in which they came, and stores its size into `*ranks`: the size of `comm` if nobody waits.
+/// All ranks of `comm` then call ncclCommGrow(comm, *ranks, NULL, -1, &newcomm, NULL). Until that
+/// has ended, further calls store the same size. It fails at all ranks if a newcomer is lost
+/// meanwhile; then hzAdmit begins anew.
+/// Errors: as hzMakeTicket; ncclInvalidArgument for a negative `most`.
+ncclResult_t hzAdmit(ncclComm_t comm, int most, int* ranks);
+
+/// @}
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif

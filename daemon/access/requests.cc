@@ -41,7 +41,8 @@ Reader ReaderAt(const Connection& connection) {
 /// Returns whether a request of this type leaves the engine and the session as they were.
 bool OnlyReads(MessageType type) {
   return type == MessageType::kStatus || type == MessageType::kExplain ||
-         type == MessageType::kEstimate || type == MessageType::kMapPeerRegion;
+         type == MessageType::kEstimate || type == MessageType::kMapPeerRegion ||
+         type == MessageType::kNewcomers;
 }
 
 /// One request on its way to an answer.
@@ -87,6 +88,11 @@ class Request {
       case MessageType::kProbe: break;  // the reception takes it only without a session
       case MessageType::kHello: break;
       case MessageType::kDocument: break;  // the reception answers it
+      case MessageType::kMakeTicket: return MakeTicket();
+      case MessageType::kBurnTickets: return BurnTickets();
+      case MessageType::kNewcomers: return CountNewcomers();
+      case MessageType::kAdmit: return Admit();
+      case MessageType::kJoinJob: return JoinJob();
     }
     return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));
   }
@@ -269,6 +275,79 @@ class Request {
     }
     const int descriptors[] = {region->descriptor()};
     return Reply(MapPeerRegionReply{region->bytes()}, descriptors);
+  }
+
+  /// Returns the call that answers with what `reply` makes of what a home has answered.
+  template <typename Reply>
+  TicketClient::Done ReplyLater(Reply reply) {
+    return [connection = connection_, type = header_.type,
+            reply](const Result<TicketsMessage>& answer) {
+      if (!answer.ok()) return connection->ReplyFailure(type, answer.status());
+      connection->Reply(type, reply(*answer));
+    };
+  }
+
+  Status MakeTicket() {
+    HZ_ASSIGN_OR_RETURN(const MakeTicketRequest request, Decode<MakeTicketRequest>());
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator,
+                        rooms_.membership().Find(session_, request.member));
+    rooms_.membership().tickets().Make(
+        *communicator, true, request.uses, request.seconds,
+        [connection = connection_, type = header_.type](const Result<TicketClient::Made>& made) {
+          if (!made.ok()) return connection->ReplyFailure(type, made.status());
+          MakeTicketReply reply;
+          SetFieldText(reply.ticket, made->text);
+          connection->Reply(type, reply);
+        });
+    return Status::Ok();
+  }
+
+  Status BurnTickets() {
+    HZ_ASSIGN_OR_RETURN(const BurnTicketsRequest request, Decode<BurnTicketsRequest>());
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator,
+                        rooms_.membership().Find(session_, request.member));
+    rooms_.membership().tickets().Burn(
+        *communicator, ReplyLater([](const TicketsMessage&) { return EmptyReply{}; }));
+    return Status::Ok();
+  }
+
+  Status CountNewcomers() {
+    HZ_ASSIGN_OR_RETURN(const NewcomersRequest request, Decode<NewcomersRequest>());
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator,
+                        rooms_.membership().Find(session_, request.member));
+    rooms_.membership().tickets().Count(*communicator, ReplyLater([](const TicketsMessage& answer) {
+      return NewcomersReply{answer.waiting};
+    }));
+    return Status::Ok();
+  }
+
+  Status Admit() {
+    HZ_ASSIGN_OR_RETURN(const AdmitRequest request, Decode<AdmitRequest>());
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator,
+                        rooms_.membership().Find(session_, request.member));
+    if (request.most < 0) {
+      return InvalidArgument("most is {}, less than 0 newcomers", request.most);
+    }
+    rooms_.membership().tickets().Admit(
+        *communicator, request.most,
+        ReplyLater([](const TicketsMessage& answer) { return AdmitReply{answer.ranks}; }));
+    return Status::Ok();
+  }
+
+  Status JoinJob() {
+    HZ_ASSIGN_OR_RETURN(const JoinJobRequest request, Decode<JoinJobRequest>());
+    rooms_.membership().JoinJob(
+        session_, CleanFieldText(request.job), FieldText(request.ticket), request.wait_ms,
+        [connection = connection_,
+         type = header_.type](const Result<std::optional<JobPlace>>& place) {
+          if (!place.ok()) return connection->ReplyFailure(type, place.status());
+          if (!place->has_value()) return connection->Reply(type, JoinJobReply{});
+          connection->Reply(type, JoinJobReply{.id = (*place)->id,
+                                               .ranks = (*place)->ranks,
+                                               .rank = (*place)->rank,
+                                               .admitted = 1});
+        });
+    return Status::Ok();
   }
 
   Status ReportStatus() {

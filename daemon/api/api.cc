@@ -15,6 +15,7 @@
 #include "daemon/api/operator_routes.h"
 #include "daemon/api/page_routes.h"
 #include "daemon/api/requirement_routes.h"
+#include "daemon/api/ticket_routes.h"
 #include "daemon/api/token_routes.h"
 #include "daemon/http/entity_tags.h"
 #include "daemon/http/http_router.h"
@@ -76,7 +77,7 @@ std::vector<HttpRoute> Api::Routes(const Config& config, const ApiServices& serv
   for (std::vector<HttpRoute> some :
        {EventRoutes(services), JobRoutes(services), HealthRoutes(services), MetricsRoutes(services),
         TokenRoutes(services, config.tenants), OperatorRoutes(services), NoticeRoutes(services),
-        RequirementRoutes(services, config), OfferRoutes(services),
+        RequirementRoutes(services, config), OfferRoutes(services), TicketRoutes(services),
         PageRoutes(services, std::move(page))}) {
     std::move(some.begin(), some.end(), std::back_inserter(routes));
   }

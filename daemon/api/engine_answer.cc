@@ -42,10 +42,11 @@ HttpResponse Refusal(const HttpRequest& request, const Status& why) {
   return response;
 }
 
-void Answer(const EntityTags& tags, HttpExchange& exchange, const Result<DocumentMaker>& maker) {
+void Answer(const EntityTags& tags, HttpExchange& exchange, const Result<DocumentMaker>& maker,
+            int status = 200) {
   if (!maker.ok()) return exchange.Respond(Refusal(exchange.request(), maker.status()));
   const nlohmann::json document = (*maker)();
-  HttpResponse response{.body = DumpJson(document)};
+  HttpResponse response{.status = status, .body = DumpJson(document)};
   if (exchange.request().method == "GET") {
     tags.Apply(exchange.request(), &response);
   } else {
@@ -91,6 +92,23 @@ void AnswerWithMaker(const ApiServices& services, std::shared_ptr<HttpExchange> 
                      AskForMaker ask) {
   AskAndAnswer(services, std::move(exchange), std::move(ask),
                [](EngineRooms&) -> std::function<void()> { return [] {}; });
+}
+
+void AnswerLater(const ApiServices& services, std::shared_ptr<HttpExchange> exchange, int status,
+                 std::function<void(EngineRooms&, AnswerDone)> ask) {
+  const uint32_t tenant = exchange->request().caller.tenant.number;
+  const AnswerDone done = [services, exchange, status, tenant](Result<nlohmann::json> answer) {
+    services.work->Post(
+        [tags = services.tags, exchange, status, answer = std::move(answer)] {
+          Result<DocumentMaker> maker = answer.status();
+          if (answer.ok()) maker = DocumentMaker([&answer] { return *answer; });
+          Answer(*tags, *exchange, maker, status);
+        },
+        tenant);
+  };
+  const bool asked =
+      services.gate->Post([done, ask = std::move(ask)](EngineRooms& rooms) { ask(rooms, done); });
+  if (!asked) exchange->Respond(HttpProblem(503, "the daemon is about to end"));
 }
 
 void AnswerOnceKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,

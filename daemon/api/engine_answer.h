@@ -24,6 +24,12 @@ using AskForMaker = std::function<Result<DocumentMaker>(EngineRooms&)>;
 /// Does so where even the document would take the engine long.
 void AnswerWithMaker(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                      AskForMaker ask);
+/// Takes the answer, once. Thread: engine.
+using AnswerDone = std::function<void(Result<nlohmann::json>)>;
+/// Answers a request, as AnswerFromEngine does and with this status, with what `ask` hands to its
+/// second argument, at once or later. Where the engine ends before that, nobody is answered.
+void AnswerLater(const ApiServices& services, std::shared_ptr<HttpExchange> exchange, int status,
+                 std::function<void(EngineRooms&, AnswerDone)> ask);
 /// Does so for a request that announces, promises or answers something: what was done is on the
 /// disk before the caller hears of it.
 void AnswerOnceKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,

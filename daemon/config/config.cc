@@ -178,6 +178,8 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("quota.communicators", 0, kMany, &config->quota.communicators);
   reader.Integer("quota.ranks", 0, kMany, &config->quota.ranks);
   reader.Integer("quota.unique_ids", 0, kMany, &config->quota.unique_ids);
+  reader.Integer("quota.tickets", 0, kMany, &config->quota.tickets);
+  reader.Integer("quota.newcomers", 0, kMany, &config->quota.newcomers);
   reader.Integer("quota.regions", 0, kMany, &config->quota.regions);
   reader.Integer("quota.region_bytes", 0, int64_t{1} << 60, &config->quota.region_bytes);
   reader.Integer("quota.memory_bytes", 0, int64_t{1} << 60, &config->quota.memory_bytes);
@@ -295,6 +297,8 @@ sessions = {}
 communicators = {}
 ranks = {}                      # of communicators, on this host
 unique_ids = {}                 # of communicators that have not formed
+tickets = {}                    # by which newcomers find jobs that have their home here
+newcomers = {}                  # that wait at this home
 regions = {}
 region_bytes = {}               # 0: as much as the host has, {} here
 memory_bytes = {}               # of the daemon's own memory
@@ -346,7 +350,8 @@ names = [{}]                      # by which callers reach it, beside localhost 
       config.costs.handling_us, config.costs.wire_gbps, config.costs.memory_gbps,
       config.costs.shared_processors, config.costs.bucket_ms, config.late_after_seconds,
       config.formation_timeout_seconds, config.quota.connections, config.quota.sessions,
-      config.quota.communicators, config.quota.ranks, config.quota.unique_ids, config.quota.regions,
+      config.quota.communicators, config.quota.ranks, config.quota.unique_ids, config.quota.tickets,
+      config.quota.newcomers, config.quota.regions,
       Portable(config.quota.region_bytes, MemoryHere()), MemoryHere(), config.quota.memory_bytes,
       config.quota.outstanding_operations, config.log.level, config.log.tenant_burst,
       config.log.tenant_lines_per_second, config.events.keep_bytes, config.events.keep_seconds,

@@ -22,6 +22,8 @@ struct Quota {
   int64_t communicators = 4096;
   int64_t ranks = 16384;
   int64_t unique_ids = 4096;
+  int64_t tickets = 1024;
+  int64_t newcomers = 1024;
   int64_t regions = 0;
   /// Bytes of registered memory; 0 stands for the host's memory.
   int64_t region_bytes = 0;

@@ -12,6 +12,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/formation/rank_limits.h"
+#include "daemon/formation/ticket_home.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/tenant/rank_list.h"
@@ -97,6 +98,7 @@ Status FormationHome::TakePlace(const FormationKey& key, size_t place, Applicant
     const PendingFormation concluded = services_.pending.Take(key);
     // The formation goes, so an exception must not leave anybody with it.
     const Status status = Caught([&] { return concluded.conclude(*concluded.formation); });
+    if (concluded.ended != nullptr) concluded.ended(status);
     if (!status.ok()) {
       services_.watch.RefuseAll(*concluded.formation, status);
     } else {
@@ -240,6 +242,7 @@ Status FormationHome::ApplyToGrow(const FormationRequest& request, Applicant app
   }
   const FormationKey key{FormationKey::Kind::kGrow, {}, 0, parent.id(), 0};
   HZ_RETURN_IF_ERROR(disagreements_.Check(key, request.rank));
+  HZ_RETURN_IF_ERROR(services_.tickets.CheckGrowth(parent, request.ranks));
   const auto growth = PendingAt(key, [&](PendingFormation& made) {
     made.formation = std::make_unique<Formation>(
         key, "ncclCommGrow", request.name.empty() ? parent.name() : request.name, &parent.tenant(),
@@ -248,6 +251,10 @@ Status FormationHome::ApplyToGrow(const FormationRequest& request, Applicant app
     made.conclude = [this, id = parent.id()](Formation& formation) {
       services_.ids.EraseOfParent(id);
       return completer_.Complete(formation);
+    };
+    made.ended = [this, id = parent.id()](const Status& outcome) {
+      GuardedAndLogged("the end of a growth",
+                       [&] { services_.tickets.OnGrowthEnded(id, outcome); });
     };
   });
   HZ_RETURN_IF_ERROR(growth.status());

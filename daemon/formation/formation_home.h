@@ -20,6 +20,7 @@ class Cluster;
 class Communicator;
 class CommunicatorRegistry;
 class TenantTable;
+class TicketHome;
 class WaitingCount;
 
 /// Takes the applications of ranks for communicators that form at this daemon, their home. Has a
@@ -36,6 +37,7 @@ class FormationHome {
     TenantTable& tenants;
     WaitingCount& waiting;
     Fabrics& fabrics;
+    TicketHome& tickets;
     Cluster* cluster;         ///< nullptr where this host stands alone.
     uint64_t remembering_ns;  ///< For how long disagreements are remembered.
   };

@@ -53,7 +53,8 @@ void FormationWatch::Fail(const FormationKey& key, const Status& why) {
   if (const IssuedId* const id = ids_.Find(key.id)) {
     if (id->session != 0 && sessions_.Find(id->session) == nullptr) ids_.Erase(key.id);
   }
-  pending_.Take(key);
+  const PendingFormation failed = pending_.Take(key);
+  if (failed.ended != nullptr) failed.ended(why);
 }
 
 void FormationWatch::FailWaitingFor(const Communicator& parent, int rank, const Status& why) {

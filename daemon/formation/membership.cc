@@ -62,6 +62,20 @@ Membership::Membership(const MembershipServices& services)
              *services.sessions),
       stray_(cluster_, services.hosts.loop),
       fabric_exchange_(*services.hosts.fabrics, communicators_, cluster_),
+      ticket_home_(
+          {.ids = ids_,
+           .watch = watch_,
+           .communicators = communicators_,
+           .waiting = *services.hosts.waiting,
+           .cluster = cluster_,
+           .tell = [this](const NewcomerKey& newcomer,
+                          const Result<JobPlace>& place) { ticket_client_.Tell(newcomer, place); },
+           .admission_ns = static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9)}),
+      ticket_client_({.home = ticket_home_,
+                      .communicators = communicators_,
+                      .waiting = *services.hosts.waiting,
+                      .cluster = cluster_,
+                      .tick_by = services.hosts.tick_by}),
       home_({.pending = pending_,
              .ids = ids_,
              .watch = watch_,
@@ -70,6 +84,7 @@ Membership::Membership(const MembershipServices& services)
              .tenants = *services.tenants,
              .waiting = *services.hosts.waiting,
              .fabrics = *services.hosts.fabrics,
+             .tickets = ticket_home_,
              .cluster = cluster_,
              .remembering_ns = static_cast<uint64_t>(config_.formation_timeout_seconds * 1e9)}),
       client_({.home = home_,
@@ -174,6 +189,12 @@ Result<uint32_t> Membership::JoinGrowth(Session& session, const UniqueId& id, in
       {.kind = FormationKind::kJoinGrowth, .id = id, .ranks = ranks, .rank = rank, .name = name});
 }
 
+void Membership::JoinJob(Session& session, const std::string& job, const std::string& ticket,
+                         uint32_t wait_ms, TicketClient::PlaceDone done) {
+  if (const Status admitted = CheckAdmitted(session); !admitted.ok()) return done(admitted);
+  ticket_client_.JoinJob(session, job, ticket, wait_ms, std::move(done));
+}
+
 // ---------------------------------------------------------------------------------------------
 // Leaving
 
@@ -231,14 +252,21 @@ Status Membership::Leave(Session& session, uint32_t index, std::function<void()>
 
 Status Membership::Revoke(Session& session, uint32_t index) {
   HZ_ASSIGN_OR_RETURN(Communicator * communicator, Find(session, index));
+  const bool first = communicator->state() == Communicator::State::kReady;
   communicator->Revoke(
       InvalidUsage("rank {} revoked the communicator: only destroy, split and shrink make "
                    "sense now",
                    session.FindMember(index)->rank));
+  // Whoever revokes gives the job another shape: places in the old one are for nobody. Once for a
+  // communicator, so that nobody floods other daemons this way.
+  if (first && !ticket_client_.BurnEverywhere(*communicator)) {
+    return RemoteError("a daemon of the job takes no more messages now: call hzBurnTickets");
+  }
   return Status::Ok();
 }
 
 void Membership::LoseSession(Session& session, const std::string& why, SessionEnd end) {
+  ticket_client_.LoseSession(session);
   for (Member* member : session.Members()) {
     if (member->gone) continue;
     if (member->formation != nullptr) {
@@ -285,10 +313,13 @@ bool Membership::MayEndLater(Communicator& communicator) {
   }
   // Ids for a growth that nobody has begun.
   ids_.EraseOfParent(id);
+  ticket_home_.OnEnded(communicator);
   communicator.plans().Drop();
   Job* const job = communicator.job();
   const EndedCommunicators ended = WorkOf(communicator);
   communicators_.Erase(id);
+  // The job may be forgotten with its last communicator.
+  if (job->communicators == 1) ticket_home_.OnJobEnded(*job);
   jobs_.Remove(job, ended);
   return false;
 }
@@ -297,6 +328,8 @@ void Membership::Tick(uint64_t now_ns) {
   jobs_.ForgetOld();
   late_rounds_.Report(now_ns, static_cast<uint64_t>(config_.late_after_seconds * 1e9));
   watch_.Tick(now_ns);
+  ticket_home_.Tick(now_ns);
+  ticket_client_.Tick(now_ns);
   home_.ForgetOld(now_ns);
 }
 
@@ -314,6 +347,12 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
       [&](const GrowIdMessage& one) { client_.OnGrowId(peer, one); },
       [&](const AskFabricMessage& one) { fabric_exchange_.OnAskFabric(peer, one); },
       [&](const FabricMessage& one) { fabric_exchange_.OnFabric(peer, one); },
+      [&](const AskTicketsMessage& one) { ticket_client_.OnAsk(peer, one); },
+      [&](const TicketsMessage& one) { ticket_client_.OnTickets(peer, one); },
+      [&](const ComeMessage& one) { ticket_client_.OnCome(peer, one); },
+      [&](const PlaceMessage& one) { ticket_client_.OnPlace(peer, one); },
+      [&](const GoneMessage& one) { ticket_client_.OnGone(peer, one); },
+      [&](const BurnTicketsMessage& one) { ticket_client_.OnBurn(peer, one); },
       // These are for the control loop, and name communicators that are not here.
       [](const BurstMessage&) {},
       [](const BurstTurnMessage&) {},
@@ -359,6 +398,7 @@ void Membership::OnPeerLost(transport::PeerId peer) {
   const std::vector<uint64_t> anew = client_.RefuseApplicantsAt(peer);
   watch_.OnPeerLost(peer);
   client_.FailGrowIdCallsTo(peer);
+  ticket_client_.OnPeerLost(peer);
   for (const auto& [id, communicator] : communicators_.all()) {
     if (communicator->host_group() == nullptr) continue;
     communicator->other_hosts()->OnPeerLost(peer);

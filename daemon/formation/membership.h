@@ -21,6 +21,8 @@
 #include "daemon/formation/membership_services.h"
 #include "daemon/formation/pending_formations.h"
 #include "daemon/formation/stray_messages.h"
+#include "daemon/formation/ticket_client.h"
+#include "daemon/formation/ticket_home.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/tenant/session.h"
 #include "daemon/tenant/session_keeper.h"
@@ -87,6 +89,14 @@ class Membership {
   /// The communicators that form at this home and wait for ranks.
   const PendingFormations& forming() const { return pending_; }
 
+  /// Tickets, by which newcomers get places in jobs.
+  TicketClient& tickets() { return ticket_client_; }
+  /// Returns the tickets and newcomers of a job that this daemon keeps as its home.
+  TicketsMessage tickets_here(const Job& job) { return ticket_home_.List(job); }
+  /// As TicketClient::JoinJob, for a process that may have communicators.
+  void JoinJob(Session& session, const std::string& job, const std::string& ticket,
+               uint32_t wait_ms, TicketClient::PlaceDone done);
+
   /// The communicator of a ready member of this session.
   Result<Communicator*> Find(Session& session, uint32_t member);
 
@@ -115,6 +125,8 @@ class Membership {
   CommunicatorMaker maker_;
   StrayMessages stray_;
   FabricExchange fabric_exchange_;
+  TicketHome ticket_home_;
+  TicketClient ticket_client_;
   FormationHome home_;
   FormationClient client_;
   Departures departures_;

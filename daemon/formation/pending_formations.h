@@ -34,6 +34,8 @@ struct PendingFormation {
   std::vector<std::pair<transport::PeerId, uint64_t>> tickets{};
   /// The job of what forms, as far as the ranks that have come tell. FormationWatch::Tick sets it.
   FormingHold job{};
+  /// Called with the outcome once it has formed, or has failed. Throws nothing.
+  std::function<void(const Status&)> ended{};
   size_t ranks_heard = 0;        ///< How many had come when the job was set.
   std::vector<int> told_late{};  ///< Ranks that FormationObserver was told to be late.
   // Resources that the tenant is charged for it.

@@ -23,6 +23,11 @@ constexpr int64_t kDescriptorsOfConnection = 4;
 /// Most unique ids that the daemon keeps for all tenants: 400 bytes each, some 25 MiB.
 constexpr int64_t kMostUniqueIds = 1 << 16;
 
+/// Most tickets that the daemon keeps for all tenants: 400 bytes each, some 25 MiB.
+constexpr int64_t kMostTickets = 1 << 16;
+/// Most newcomers of all tenants that wait at this home: 300 bytes each, some 20 MiB.
+constexpr int64_t kMostNewcomers = 1 << 16;
+
 /// Most sessions of all tenants. Their memory is limited as such; this limits the time of the
 /// rounds in which the engine looks through all sessions and communicators, to 100 us.
 constexpr int64_t kMostSessions = 1 << 14;
@@ -82,6 +87,8 @@ ResourceLimits LimitsOfHost(const Config& config, const HostCapacity& capacity) 
   set(Resource::kUniqueIds, quota.unique_ids, kMostUniqueIds);
   set(Resource::kCommunicators, quota.communicators, kMostCommunicators);
   set(Resource::kRanks, quota.ranks, kMostRanksOnHost);
+  set(Resource::kTickets, quota.tickets, kMostTickets);
+  set(Resource::kNewcomers, quota.newcomers, kMostNewcomers);
   set(Resource::kMemory, quota.memory_bytes, capacity.memory_bytes / 2);
   return limits;
 }

@@ -6,7 +6,7 @@
 
 #include <span>
 
-#include "daemon/http/base64_url.h"
+#include "src/base/base64_url.h"
 #include "src/base/hex.h"
 #include "src/base/random.h"
 

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/http/base64_url.h"
+#include "src/base/base64_url.h"
 #include "src/base/clean_text.h"
 #include "src/base/hex.h"
 

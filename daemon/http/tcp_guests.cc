@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "daemon/http/base64_url.h"
+#include "src/base/base64_url.h"
 #include "src/base/hex.h"
 
 namespace harmonaize::daemon {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "daemon/config/private_file.h"
-#include "daemon/http/base64_url.h"
+#include "src/base/base64_url.h"
 #include "src/base/clean_text.h"
 #include "src/base/hex.h"
 #include "src/base/log.h"

@@ -211,7 +211,9 @@ constexpr CountedResource kCounted[] = {{Resource::kConnections, "connections"},
                                         {Resource::kRegionDescriptors, "region_descriptors"},
                                         {Resource::kUniqueIds, "unique_ids"},
                                         {Resource::kCommunicators, "communicators"},
-                                        {Resource::kRanks, "ranks"}};
+                                        {Resource::kRanks, "ranks"},
+                                        {Resource::kTickets, "tickets"},
+                                        {Resource::kNewcomers, "newcomers"}};
 
 void AddLimits(Family family, const ResourceLimit& limit) {
   family.Add(limit.for_each, {{"scope", "tenant"}}).Add(limit.for_all, {{"scope", "host"}});

@@ -14,6 +14,8 @@ const char* ResourceName(Resource resource) {
     case Resource::kUniqueIds: return "unique ids";
     case Resource::kCommunicators: return "communicators";
     case Resource::kRanks: return "ranks";
+    case Resource::kTickets: return "tickets";
+    case Resource::kNewcomers: return "newcomers";
     case Resource::kMemory: return "bytes of the daemon's memory";
   }
   return "resources";

@@ -22,10 +22,12 @@ enum class Resource : uint8_t {
   kRegionDescriptors,  ///< Descriptors kept of regions, so that ranks can map each other's.
   kUniqueIds,          ///< Ids of communicators that have not formed.
   kCommunicators,
-  kRanks,   ///< Ranks on this host, of communicators that exist or form.
-  kMemory,  ///< Bytes of the daemon's own memory that grow with what a tenant asks for.
+  kRanks,      ///< Ranks on this host, of communicators that exist or form.
+  kTickets,    ///< Tickets that may be used.
+  kNewcomers,  ///< Newcomers that wait for a place in a job.
+  kMemory,     ///< Bytes of the daemon's own memory that grow with what a tenant asks for.
 };
-inline constexpr size_t kResourceCount = 9;
+inline constexpr size_t kResourceCount = 11;
 
 /// Returns the resource's name for error messages and reports, such as "unique ids".
 const char* ResourceName(Resource resource);

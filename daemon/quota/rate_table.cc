@@ -23,16 +23,24 @@ RateTable::Bucket& RateTable::BucketAt(const std::string& key, Time now) {
   return bucket;
 }
 
+std::optional<std::chrono::milliseconds> RateTable::WaitFor(double lacking) const {
+  if (lacking <= 0) return std::nullopt;
+  const double wait_ms = 1000 * lacking / limit_.per_second;
+  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(wait_ms)));
+}
+
+std::optional<std::chrono::milliseconds> RateTable::Look(const std::string& key, Time now,
+                                                         double cost) {
+  return WaitFor(cost - BucketAt(key, now).tokens);
+}
+
 std::optional<std::chrono::milliseconds> RateTable::TakeAll(std::initializer_list<Act> acts,
                                                             Time now) {
   double most_lacking = 0;
   for (const Act& act : acts) {
     most_lacking = std::max(most_lacking, act.cost - BucketAt(act.key, now).tokens);
   }
-  if (most_lacking > 0) {
-    const double wait_ms = 1000 * most_lacking / limit_.per_second;
-    return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(wait_ms)));
-  }
+  if (most_lacking > 0) return WaitFor(most_lacking);
   for (const Act& act : acts) BucketAt(act.key, now).tokens -= act.cost;
   return std::nullopt;
 }

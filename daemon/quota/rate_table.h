@@ -37,6 +37,8 @@ class RateTable {
   /// Counts acts under different keys, if all of them are within the limit. Returns likewise; the
   /// longest of the times that keys have to wait.
   std::optional<std::chrono::milliseconds> TakeAll(std::initializer_list<Act> acts, Time now);
+  /// Returns what Take returns for an act under the key, and counts nothing.
+  std::optional<std::chrono::milliseconds> Look(const std::string& key, Time now, double cost = 1);
   size_t keys() const { return buckets_.size(); }
 
  private:
@@ -47,6 +49,7 @@ class RateTable {
 
   Bucket& BucketAt(const std::string& key, Time now);
   double TokensAt(const Bucket& bucket, Time now) const;
+  std::optional<std::chrono::milliseconds> WaitFor(double lacking) const;
   void MakeRoom(Time now);
 
   const RateLimit limit_;

@@ -36,12 +36,26 @@ const char* RequestName(MessageType type) {
     case MessageType::kExplain: return "an explanation";
     case MessageType::kProbe: return "a probe of the network";
     case MessageType::kDocument: return "the rest of a document";
+    case MessageType::kMakeTicket: return "a ticket";
+    case MessageType::kBurnTickets: return "the burning of tickets";
+    case MessageType::kNewcomers: return "the number of newcomers";
+    case MessageType::kAdmit: return "the admission of newcomers";
+    case MessageType::kJoinJob: return "a place in a job";
   }
   return "an answer";
 }
 
 bool AnswerMayTakeLong(MessageType type) {
-  return type == MessageType::kCreateGrowId || type == MessageType::kProbe;
+  switch (type) {
+    case MessageType::kCreateGrowId:
+    case MessageType::kProbe:
+    case MessageType::kMakeTicket:
+    case MessageType::kBurnTickets:
+    case MessageType::kNewcomers:
+    case MessageType::kAdmit:
+    case MessageType::kJoinJob: return true;
+    default: return false;
+  }
 }
 
 std::vector<std::byte> EncodeFailure(MessageType type, const Status& status) {

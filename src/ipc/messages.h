@@ -14,6 +14,7 @@
 #include "src/base/collective.h"
 #include "src/base/status.h"
 #include "src/ipc/session_segment.h"
+#include "src/ipc/ticket.h"
 #include "src/ipc/unique_id.h"
 #include "src/numerics/types.h"
 
@@ -46,6 +47,11 @@ enum class MessageType : uint16_t {
   kExplain,
   kProbe,
   kDocument,
+  kMakeTicket,
+  kBurnTickets,
+  kNewcomers,
+  kAdmit,
+  kJoinJob,
 };
 
 /// Returns a request's subject in words for people, such as "a place in a communicator".
@@ -163,6 +169,55 @@ struct RevokeRequest {
   uint32_t member = kNoMember;
 };
 struct EmptyReply {
+  uint32_t reserved = 0;
+};
+
+/// Makes a ticket of the job that the member's communicator belongs to.
+struct MakeTicketRequest {
+  static constexpr MessageType kType = MessageType::kMakeTicket;
+  double seconds = 0;  ///< For how long it holds.
+  uint32_t member = kNoMember;
+  int32_t uses = 0;
+};
+struct MakeTicketReply {
+  char ticket[kTicketTextBytes] = {};
+};
+/// Burns all tickets of the job that the member's communicator belongs to.
+struct BurnTicketsRequest {
+  static constexpr MessageType kType = MessageType::kBurnTickets;
+  uint32_t member = kNoMember;
+};
+/// Asks how many newcomers wait for a place in the job of the member's communicator.
+struct NewcomersRequest {
+  static constexpr MessageType kType = MessageType::kNewcomers;
+  uint32_t member = kNoMember;
+};
+struct NewcomersReply {
+  int32_t waiting = 0;
+};
+/// Gives newcomers that wait places in the communicator to which the member's grows.
+struct AdmitRequest {
+  static constexpr MessageType kType = MessageType::kAdmit;
+  uint32_t member = kNoMember;
+  int32_t most = 0;
+};
+struct AdmitReply {
+  int32_t ranks = 0;  ///< Size of the grown communicator; the present one's if nobody waits.
+};
+/// Waits for a place in a job. Answered when there is one, or after the wait, and then to be sent
+/// again: the daemon keeps the newcomer's turn for some seconds.
+struct JoinJobRequest {
+  static constexpr MessageType kType = MessageType::kJoinJob;
+  char job[64] = {};  ///< Name of the job, or its id.
+  char ticket[kTicketTextBytes] = {};
+  uint32_t wait_ms = 0;
+  uint32_t reserved = 0;
+};
+struct JoinJobReply {
+  UniqueId id;            ///< Of the growth, as for GrowRequest.
+  int32_t ranks = 0;      ///< Of the grown communicator.
+  int32_t rank = 0;       ///< The newcomer's.
+  uint32_t admitted = 0;  ///< 0: nobody has admitted the newcomer yet.
   uint32_t reserved = 0;
 };
 

@@ -25,7 +25,7 @@ namespace harmonaize {
 // alone: the daemon never reads them back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 19;
+inline constexpr uint32_t kProtocolVersion = 20;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full. They
 /// take 128 KiB of memory a session.

@@ -49,7 +49,9 @@ void Run(std::span<const std::byte> bytes) {
                EstimateRequest, EstimateReply, AttachInlineRequest, AttachInlineReply,
                OfferRegionRequest, OfferRegionReply, MapPeerRegionRequest, MapPeerRegionReply,
                StatusRequest, ExplainRequest, DocumentReply, DocumentRequest, ProbeRequest,
-               ProbeReply>(*header, bytes);
+               ProbeReply, MakeTicketRequest, MakeTicketReply, BurnTicketsRequest, NewcomersRequest,
+               NewcomersReply, AdmitRequest, AdmitReply, JoinJobRequest, JoinJobReply>(*header,
+                                                                                       bytes);
   const Result<std::vector<int32_t>> numbers = DecodeNumbers(*header, bytes);
   Require(!numbers.ok() || numbers->size() * sizeof(int32_t) == header->tail_bytes,
           "the numbers are the tail");

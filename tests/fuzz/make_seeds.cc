@@ -97,7 +97,8 @@ void AddControlMessages(const Seeds& seeds) {
               GrowRequest, LeaveRequest, AbortRequest, RevokeRequest, RegisterRegionRequest,
               UnregisterRegionRequest, OpenStreamRequest, CloseStreamRequest, EstimateRequest,
               StatusRequest, AttachInlineRequest, OfferRegionRequest, MapPeerRegionRequest,
-              ExplainRequest, DocumentRequest>(seeds);
+              ExplainRequest, DocumentRequest, MakeTicketRequest, BurnTicketsRequest,
+              NewcomersRequest, AdmitRequest, JoinJobRequest>(seeds);
   AddControl<ShrinkRequest>(seeds, "\1\0\0\0");
   AddControl<ProbeRequest>(seeds, "10.0.0.1:7400\n10.0.0.2\n");
   seeds.Add("failure", Seed().Bytes(EncodeFailure(MessageType::kJoin, RemoteError("it is late"))));
@@ -240,6 +241,12 @@ void AddTenants(const Seeds& seeds) {
                         .Append(Asks(0, CreateGrowIdRequest{.member = 0}))
                         .Append(Asks(0, GrowRequest{.id = {}, .member = 0, .ranks = 2}))
                         .Append({1, 14, 2, 2}));
+  seeds.Add("tickets", Seed(alone)
+                           .Append(Asks(0, MakeTicketRequest{.seconds = 9, .member = 0, .uses = 2}))
+                           .Append(Asks(1, JoinJobRequest{}))
+                           .Append(Asks(0, NewcomersRequest{0}))
+                           .Append(Asks(0, AdmitRequest{.member = 0, .most = 1}))
+                           .Append(Asks(0, BurnTicketsRequest{0})));
   seeds.Add("disagreement", Seed(Joins(0, 2, 0)).Append(Joins(1, 3, 1)));
   const Seed asks_for_id = Asks(0, CreateIdRequest{});
   seeds.Add("issued", Seed(asks_for_id).Append({0, 13, 2, 1, 1, 13, 2, 2}));

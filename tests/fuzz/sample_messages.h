@@ -61,6 +61,43 @@ inline void Fill(FormedMessage& formed) {
   formed.ranks = {{1, 1}};
 }
 
+inline void Fill(AskTicketsMessage& ask) {
+  ask.call = 1;
+  ask.about = 1;
+  ask.user = 1000;
+  ask.act = TicketAct::kMake;
+  ask.digest.assign(kTicketDigestBytes, 7);
+  ask.uses = 2;
+  ask.seconds = 60;
+}
+
+inline void Fill(TicketsMessage& answer) {
+  answer.call = 1;
+  answer.tickets = {{"0707070707070707", 2, 1.5e9, 1.6e9}};
+  answer.waiting = 1;
+  answer.ranks = 3;
+}
+
+inline void Fill(ComeMessage& come) {
+  come.call = 1;
+  come.digest.assign(kTicketDigestBytes, 7);
+  come.job.assign(16, 7);
+  come.user = 1000;
+}
+
+inline void Fill(PlaceMessage& place) {
+  const UniqueId id = MakeNamedId("one");
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(&id, 1));
+  for (const std::byte byte : bytes) place.id.push_back(static_cast<uint8_t>(byte));
+  place.call = 1;
+  place.ranks = 3;
+  place.rank = 2;
+}
+
+inline void Fill(GoneMessage& gone) {
+  gone.call = 1;
+}
+
 inline void Fill(EventMessage& event) {
   event.about = 1;
   event.unique = 2;

@@ -45,6 +45,8 @@ EngineRunner& Runner() {
                     .communicators = 16,
                     .ranks = 32,
                     .unique_ids = 4,
+                    .tickets = 4,
+                    .newcomers = 4,
                     .regions = 8,
                     .region_bytes = 16 * kPageBytes,
                     .memory_bytes = int64_t{4} << 20,

@@ -37,6 +37,10 @@ constexpr Attack kAttacks[] = {
     {"flood: operations", "operations for which a rank never comes, until the quota ends them",
      FloodOperations},
 
+    {"guessed tickets", "tickets that nobody has made", GuessTickets},
+    {"tickets", "tickets and newcomers in any order, and admissions without a growth",
+     UseTicketsWithoutSense},
+
     {"any descriptors", "descriptors with any value in any field", PostAnyDescriptors},
     {"nearly valid", "descriptors of which one field is wrong, among right ones",
      PostNearlyValidDescriptors},

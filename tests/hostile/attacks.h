@@ -69,6 +69,10 @@ void ForkInMidOperation(Attacker& attacker);
 void KillARank(Attacker& attacker);
 void StopARank(Attacker& attacker);
 
+// Tickets (ticket_attacks.cc).
+void GuessTickets(Attacker& attacker);
+void UseTicketsWithoutSense(Attacker& attacker);
+
 // Communicators (membership_attacks.cc).
 void NameNumbersOfOthers(Attacker& attacker);
 void UseIdsOfOthers(Attacker& attacker);

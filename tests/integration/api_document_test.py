@@ -34,7 +34,7 @@ def check(holds, what):
 def right_calls(job, event):
     """Of each operation: who may call it, and the path's parameters, the query and the body of calls
     that are right. `event` is one with a deadline that can be answered."""
-    everybody, operators = ("tenant", "operator"), ("operator",)
+    everybody, tenants, operators = ("tenant", "operator"), ("tenant",), ("operator",)
     of_job = [({"job": job}, "", None), ({"job": "a%20named%20job"}, "", None)]
     of_this_host = ({"host": "this"}, "", None)
     return {
@@ -79,6 +79,11 @@ def right_calls(job, event):
         "GET /v1/jobs/{job}/granted": (everybody, of_job),
         "GET /v1/jobs/{job}/progress": (everybody, of_job),
         "POST /v1/jobs/{job}/progress": (everybody, [({"job": job}, "", {"step": 7, "loss": 0.5})]),
+        "GET /v1/jobs/{job}/tickets": (everybody, of_job),
+        "POST /v1/jobs/{job}/tickets": (tenants, [({"job": job}, "", {"uses": 2, "seconds": 60}),
+                                                  ({"job": job}, "", {})]),
+        "DELETE /v1/jobs/{job}/tickets": (everybody, [({"job": job}, "", None)]),
+        "GET /v1/tickets": (operators, [({}, "", None)]),
         "POST /v1/requirements/check": (everybody, [({}, "", "[collectives]\npriority = 3\n")]),
         "GET /v1/policy": (everybody, [({}, "", None)]),
         "PUT /v1/policy": (operators, [({}, "", "[policy]\nmost_priority = 1\n")]),

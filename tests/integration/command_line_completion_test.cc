@@ -42,6 +42,7 @@ Words CompletedByBash(const Words& pieces, const std::string& socket = kNobody) 
 TEST(BashCompletion, KnowsCommandsOptionsAndChoices) {
   EXPECT_EQ(CompletedByBash({"ev"}), (Words{"events"}));
   EXPECT_EQ(CompletedByBash({"token", ""}), (Words{"create", "list", "revoke"}));
+  EXPECT_EQ(CompletedByBash({"ticket", ""}), (Words{"make", "list", "burn"}));
   EXPECT_EQ(CompletedByBash({"events", "--fo"}), (Words{"--follow"}));
   EXPECT_EQ(CompletedByBash({"events", "--severity", ""}),
             (Words{"INFO", "WARN", "ERROR", "FATAL"}));

@@ -12,6 +12,7 @@
 #include "daemon/cluster/messages/pair.h"
 #include "daemon/cluster/messages/planning.h"
 #include "daemon/cluster/messages/probe.h"
+#include "daemon/cluster/messages/ticket.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -28,6 +29,7 @@ Status Read(uint64_t kind, const nlohmann::json& document, LinkMessage* message)
 Status Read(uint64_t kind, const nlohmann::json& document, ProbeMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, JobMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, DiagnosisMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, TicketMessage* message);
 
 // Each of these writes the fields of a message.
 
@@ -39,5 +41,6 @@ nlohmann::json Write(const LinkMessage& message);
 nlohmann::json Write(const ProbeMessage& message);
 nlohmann::json Write(const JobMessage& message);
 nlohmann::json Write(const DiagnosisMessage& message);
+nlohmann::json Write(const TicketMessage& message);
 
 }  // namespace harmonaize::daemon

@@ -72,6 +72,14 @@ enum class MessageKind : uint16_t {
   kAskStanding = 800,
   kStanding = 801,
   kHang = 802,
+
+  // messages/ticket.h
+  kAskTickets = 900,
+  kTickets = 901,
+  kCome = 902,
+  kPlace = 903,
+  kGone = 904,
+  kBurnTickets = 905,
 };
 
 }  // namespace harmonaize::daemon

@@ -17,6 +17,7 @@
 #include "daemon/cluster/messages/pair.h"
 #include "daemon/cluster/messages/planning.h"
 #include "daemon/cluster/messages/probe.h"
+#include "daemon/cluster/messages/ticket.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -53,8 +54,9 @@ struct SubjectAmong<Message, std::variant<Subjects...>> {
 /// A message of any subject.
 class ClusterMessage {
  public:
-  using Subjects = std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage,
-                                LinkMessage, ProbeMessage, JobMessage, DiagnosisMessage>;
+  using Subjects =
+      std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage, LinkMessage,
+                   ProbeMessage, JobMessage, DiagnosisMessage, TicketMessage>;
 
   ClusterMessage(Subjects subjects) : subjects_(std::move(subjects)) {}
   /// Makes a message of a structure of one of the subjects.

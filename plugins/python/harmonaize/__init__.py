@@ -37,6 +37,7 @@ from harmonaize.notices import Answer, Promise, Promises
 from harmonaize.policy import Policy, TenantPolicy
 from harmonaize.progress import Progress
 from harmonaize.requirements import Grant, Granted, Requirements, Shortfall
+from harmonaize.tickets import NewTicket, Ticket, Tickets
 from harmonaize.verdicts import Root, Verdict, VerdictOperation
 
 __version__ = "0.1.0"
@@ -66,6 +67,7 @@ __all__ = [
     "Job",
     "JobSummary",
     "Missed",
+    "NewTicket",
     "NoDaemonError",
     "Operation",
     "Policy",
@@ -78,6 +80,8 @@ __all__ = [
     "Root",
     "Shortfall",
     "TenantPolicy",
+    "Ticket",
+    "Tickets",
     "Timed",
     "UntrustedDaemonError",
     "Usage",

@@ -26,6 +26,7 @@ from harmonaize.policy import Policy
 from harmonaize.progress import Progress
 from harmonaize.request import Query, Request, path_of
 from harmonaize.requirements import Grant, Granted, Requirements
+from harmonaize.tickets import NewTicket, Tickets
 from harmonaize.toml_text import TomlDocument, toml_text
 from harmonaize.verdicts import Verdict
 
@@ -165,6 +166,26 @@ class Client:
     def progress(self, job: str) -> Progress:
         """Returns how far a job says that it has come. ProblemError 404: there is no such job."""
         return Progress.from_fields(self._fields("v1", "jobs", job, "progress"))
+
+    def make_ticket(self, job: str, *, uses: int = 1, seconds: float = 3600) -> NewTicket:
+        """Makes a ticket by which up to `uses` processes of this user can join the job within `seconds`.
+
+        Its secret is told this once. ProblemError 400: a number is out of range; 403: an operator asks; 404: there is
+        no such job here; 409: the job has no communicator now, or this user has as many tickets as it may.
+        """
+        request = Request("POST", path_of("v1", "jobs", job, "tickets"), body={"uses": uses, "seconds": seconds})
+        return NewTicket.from_fields(self._answer_to(request))
+
+    def tickets(self, job: str) -> Tickets:
+        """Returns the job's tickets, without secrets. ProblemError 404: there is no such job here."""
+        return Tickets.from_fields(self._fields("v1", "jobs", job, "tickets"))
+
+    def burn_tickets(self, job: str) -> Tickets:
+        """Burns all tickets of the job, and returns what is left: newcomers that wait by them are refused.
+
+        ProblemError 404: there is no such job here.
+        """
+        return Tickets.from_fields(self._answer_to(Request("DELETE", path_of("v1", "jobs", job, "tickets"))))
 
     def policy(self) -> Policy:
         """Returns what the provider grants: to tenants what it grants them, to operators all."""

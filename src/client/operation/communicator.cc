@@ -119,6 +119,36 @@ Result<UniqueId> Communicator::CreateGrowId() {
   return reply.id;
 }
 
+Result<std::string> Communicator::MakeTicket(int uses, double seconds) {
+  MakeTicketRequest request;
+  request.member = member_;
+  request.uses = uses;
+  request.seconds = seconds;
+  HZ_ASSIGN_OR_RETURN(const MakeTicketReply reply, session_->Call<MakeTicketReply>(request));
+  return FieldText(reply.ticket);
+}
+
+Status Communicator::BurnTickets() {
+  BurnTicketsRequest request;
+  request.member = member_;
+  return session_->Call<EmptyReply>(request).status();
+}
+
+Result<int> Communicator::CountNewcomers() {
+  NewcomersRequest request;
+  request.member = member_;
+  HZ_ASSIGN_OR_RETURN(const NewcomersReply reply, session_->Call<NewcomersReply>(request));
+  return reply.waiting;
+}
+
+Result<int> Communicator::Admit(int most) {
+  AdmitRequest request;
+  request.member = member_;
+  request.most = most;
+  HZ_ASSIGN_OR_RETURN(const AdmitReply reply, session_->Call<AdmitReply>(request));
+  return reply.ranks;
+}
+
 Result<std::unique_ptr<Communicator>> Communicator::GrowFrom(int ranks,
                                                              const CommunicatorOptions& options) {
   GrowRequest request;

@@ -49,6 +49,15 @@ class Communicator {
                                                const CommunicatorOptions& options);
   /// Returns the id by which new ranks join a growth of this communicator.
   Result<UniqueId> CreateGrowId();
+  /// Makes a ticket of the communicator's job, by which a newcomer can join it. Returns its text.
+  Result<std::string> MakeTicket(int uses, double seconds);
+  /// Burns all tickets of the communicator's job.
+  Status BurnTickets();
+  /// Returns how many newcomers wait for a place in the communicator's job.
+  Result<int> CountNewcomers();
+  /// Gives up to `most` newcomers places in the communicator to which this one is to grow. Returns
+  /// the size of that; this one's own if nobody waits.
+  Result<int> Admit(int most);
   /// A rank of the parent takes part with GrowFrom, a new one with JoinGrowth.
   Result<std::unique_ptr<Communicator>> GrowFrom(int ranks, const CommunicatorOptions& options);
   static Result<std::unique_ptr<Communicator>> JoinGrowth(const UniqueId& id, int ranks, int rank,

@@ -107,6 +107,12 @@ void ClaimJob(HelloRequest* hello) {
   hello->job_kind = kind == JobKind::kUnknown ? KindOfJob() : kind;
 }
 
+std::string NameOfProcessJob() {
+  SaidJob& said = Said();
+  const std::lock_guard lock(said.mutex);
+  return said.name.empty() ? NameOfJob() : said.name;
+}
+
 Status SetJob(std::string_view name, std::string_view kind) {
   if (name.size() >= sizeof(HelloRequest::job_name)) {
     return InvalidArgument("the job's name has {} bytes, more than {}", name.size(),

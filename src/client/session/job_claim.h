@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "src/base/status.h"
@@ -14,6 +15,9 @@ namespace harmonaize {
 /// `harmonaize run`), or the numbers of a job and its step (Slurm), or PMIX_NAMESPACE. A kind that
 /// does not exist is logged once.
 void ClaimJob(HelloRequest* hello);
+
+/// Returns the name in the hello of a session that begins now; "": the job has none. Thread: any.
+std::string NameOfProcessJob();
 
 /// Sets the name and kind of this process's job, for sessions that begin later. "" leaves one as it
 /// would be. Errors: kInvalidArgument for a name that is longer than a hello has room for, or is

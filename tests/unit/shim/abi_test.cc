@@ -61,6 +61,8 @@ static_assert(ncclStatGpuMemTotal == 3 && sizeof(ncclCommMemStat_t) == 4);
 
 static_assert(std::is_same_v<cudaStream_t, struct CUstream_st*>);
 static_assert(std::is_same_v<hzStream_t, cudaStream_t>);
+static_assert(sizeof(hzPlace_t) == 144 && HZ_TICKET_BYTES == 256);
+static_assert(offsetof(hzPlace_t, id) == 8 && offsetof(hzPlace_t, ranks) == 136);
 
 namespace {
 

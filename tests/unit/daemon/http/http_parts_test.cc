@@ -8,7 +8,6 @@
 
 #include <set>
 
-#include "daemon/http/base64_url.h"
 #include "daemon/http/entity_tags.h"
 #include "daemon/http/http_exchange.h"
 #include "daemon/http/loopback_peer.h"
@@ -16,6 +15,7 @@
 #include "daemon/http/request_reader.h"
 #include "daemon/http/tcp_guests.h"
 #include "daemon/quota/rate_table.h"
+#include "src/base/base64_url.h"
 #include "src/base/hex.h"
 
 namespace harmonaize::daemon {
@@ -37,6 +37,15 @@ TEST(RateTable, LetsABurstThroughAndThenTheRate) {
   now += std::chrono::seconds(100);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(rates.Take("a", now), std::nullopt);
   EXPECT_NE(rates.Take("a", now), std::nullopt) << "what was not used does not add up";
+}
+
+TEST(RateTable, LooksWithoutCounting) {
+  RateTable rates({10, 1});
+  RateTable::Time now{};
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(rates.Look("a", now), std::nullopt);
+  rates.Take("a", now);
+  EXPECT_EQ(rates.Look("a", now), std::chrono::milliseconds(100));
+  EXPECT_EQ(rates.Look("b", now), std::nullopt);
 }
 
 TEST(RateTable, CountsNothingUnderOneKeyWhereAnotherIsBeyondItsLimit) {
@@ -119,6 +128,14 @@ TEST(Secrets, AreWrittenAsTheStandardSays) {
   EXPECT_EQ(Base64UrlOf(bytes.first(4)), "Zm9vYg");
   const std::array<uint8_t, 3> high = {0xfb, 0xff, 0xfe};
   EXPECT_EQ(Base64UrlOf(high), "-__-");
+  EXPECT_EQ(Base64UrlDecoded("-__-"), (std::vector<uint8_t>(high.begin(), high.end())));
+  for (const size_t length : {size_t{0}, size_t{4}, size_t{5}, size_t{6}}) {
+    const std::vector<uint8_t> begin(bytes.begin(), bytes.begin() + static_cast<long>(length));
+    EXPECT_EQ(Base64UrlDecoded(Base64UrlOf(begin)), begin);
+  }
+  for (const char* const wrong : {"A", "AB=", "A B", "Zm9vYmF", "+//+"}) {
+    EXPECT_EQ(Base64UrlDecoded(wrong), std::nullopt) << wrong;
+  }
   EXPECT_EQ(HexOf(high), "fbfffe");
 }
 
