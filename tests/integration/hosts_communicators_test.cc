@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -268,6 +269,54 @@ TEST_F(HostsTest, ShrinkWithAbortEndsWhatIsUnderWay) {
     EXPECT_EQ(CountRanks(rest), 3);
     EXPECT_NCCL(ncclCommDestroy(rest));
   });
+}
+
+/// Rank 0 waits in `call` for ranks that will not come; another one ends the communicator. What
+/// cannot form any more fails at once, and does not wait for its time to be over.
+void EndWhileRankZeroWaits(TestCluster* cluster, ncclResult_t expected,
+                           const std::function<ncclResult_t(ncclComm_t, ncclComm_t*)>& call,
+                           const std::function<void(ncclComm_t)>& end) {
+  HostedRanks ranks(cluster, {1, 0, 2});
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(world), 3);
+    if (rank == 0) {
+      ncclComm_t made = nullptr;
+      EXPECT_EQ(call(world, &made), expected) << ncclGetLastError(world);
+      EXPECT_EQ(std::string(ncclGetLastError(nullptr)).find("in vain"), std::string::npos);
+      ranks.PublishId(1, {});
+    } else if (rank == 1) {
+      std::this_thread::sleep_for(milliseconds(50));
+      end(world);
+    }
+    // Nobody leaves before rank 0 has been told.
+    ranks.ShareId(1, false);
+    EXPECT_NCCL(ncclCommDestroy(world));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
+TEST_F(HostsTest, ASplitEndsWithItsParent) {
+  EndWhileRankZeroWaits(
+      cluster_, ncclRemoteError,
+      [](ncclComm_t world, ncclComm_t* made) { return ncclCommSplit(world, 0, 0, made, nullptr); },
+      [](ncclComm_t world) {
+        int excluded[] = {0, 2};
+        ncclComm_t rest = nullptr;
+        EXPECT_NCCL(ncclCommShrink(world, excluded, 2, &rest, nullptr, NCCL_SHRINK_ABORT));
+        EXPECT_EQ(CountRanks(rest), 1);
+        EXPECT_NCCL(ncclCommDestroy(rest));
+      });
+}
+
+TEST_F(HostsTest, AGrowthEndsWithItsParent) {
+  EndWhileRankZeroWaits(
+      cluster_, ncclInvalidUsage,
+      [](ncclComm_t world, ncclComm_t* made) {
+        return ncclCommGrow(world, 4, nullptr, -1, made, nullptr);
+      },
+      [](ncclComm_t world) { EXPECT_NCCL(ncclCommRevoke(world, NCCL_REVOKE_DEFAULT)); });
 }
 
 /// Grows a communicator of hosts 0 and 1 with a rank of host 2 and one of host 1; rank `maker`
