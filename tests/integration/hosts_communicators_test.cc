@@ -249,6 +249,22 @@ TEST_F(HostsTest, ShrinkNeedsOneListOfAll) {
   });
 }
 
+// Ranks that were taken for lost may have taken the others for lost.
+TEST_F(HostsTest, RanksThatExcludeEachOtherShrinkApart) {
+  RunOnHosts(cluster_, {0, 1, 2, 0, 1}, [](int rank, ncclComm_t world) {
+    EXPECT_EQ(CountRanks(world), 5);
+    std::vector<int> excluded = rank % 2 == 0 ? std::vector{1, 3} : std::vector{0, 2, 4};
+    // Some of both parts wait before any part is complete.
+    if (rank >= 3) std::this_thread::sleep_for(milliseconds(50));
+    ncclComm_t part = nullptr;
+    EXPECT_NCCL(ncclCommShrink(world, excluded.data(), static_cast<int>(excluded.size()), &part,
+                               nullptr, NCCL_SHRINK_ABORT));
+    ASSERT_NE(part, nullptr);
+    EXPECT_EQ(CountRanks(part), rank % 2 == 0 ? 3 : 2);
+    EXPECT_NCCL(ncclCommDestroy(part));
+  });
+}
+
 TEST_F(HostsTest, ShrinkWithAbortEndsWhatIsUnderWay) {
   RunOnHosts(cluster_, {0, 1, 2, 2}, [](int rank, ncclComm_t world) {
     EXPECT_EQ(CountRanks(world), 4);
