@@ -316,7 +316,11 @@ void ElasticJob::KillDaemon() {
     if (group_[static_cast<size_t>(place)].host == host) places.push_back(place);
   }
   Note(fmt::format("kill daemon {} with {} ranks", host, places.size()));
-  if (places.empty()) return cluster_->Restart(host);
+  if (places.empty()) {
+    cluster_->daemon(host).Kill();
+    Sum();
+    return cluster_->Restart(host);
+  }
   LetWork(places);
   cluster_->daemon(host).Kill();
   std::vector<Seat> lost = TakeOut(places);

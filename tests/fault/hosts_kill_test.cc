@@ -448,6 +448,47 @@ TEST(HostsKill, TheOthersShrinkWithoutTheLostHome) {
   ShrinkAfterLoss({0, 0, 1, 2, 1, 3}, 0);
 }
 
+// A host whose ranks were left out is none of theirs any more, even if it was the home.
+TEST(HostsKill, AShrunkCommunicatorOutlivesAHostThatItHasLeft) {
+  TestCluster cluster(3, kRanksConfig);
+  HostedRanks ranks(&cluster, {0, 1, 2, 1});
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    const auto count = [](ncclComm_t communicator) {
+      int one = 1;
+      int sum = 0;
+      EXPECT_NCCL(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, communicator, nullptr));
+      return sum;
+    };
+    EXPECT_EQ(count(world), 4);
+    if (rank == 0) pause();
+    int excluded[] = {0};
+    ncclComm_t rest = nullptr;
+    EXPECT_NCCL(ncclCommShrink(world, excluded, 1, &rest, nullptr, NCCL_SHRINK_DEFAULT));
+    if (rest == nullptr) return 1;
+    EXPECT_EQ(count(rest), 3);
+    if (rank == 1) ranks.PublishId(1, {});
+    // Until the daemon here knows that the home is lost.
+    ncclResult_t state = ncclSuccess;
+    while (state == ncclSuccess) {
+      EXPECT_NCCL(ncclCommGetAsyncError(world, &state));
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    EXPECT_EQ(state, ncclRemoteError);
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(count(rest), 3);
+    EXPECT_NCCL(ncclCommDestroy(rest));
+    EXPECT_NCCL(ncclCommAbort(world));
+    return 0;
+  });
+  ranks.ShareId(1, false);
+  cluster.daemon(0).Kill();
+  kill(ranks.process(0), SIGKILL);
+  const std::vector<int> statuses = ranks.Wait();
+  for (size_t rank = 1; rank < statuses.size(); ++rank) {
+    EXPECT_EQ(statuses[rank], 0) << "rank " << rank;
+  }
+}
+
 // Nobody has to wait for the end of a formation that a daemon's ranks were to take part in.
 TEST(HostsKill, ASplitThatWaitsForALostHostFails) {
   TestCluster cluster(3);
