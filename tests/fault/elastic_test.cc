@@ -542,6 +542,15 @@ void ExpectNothingHeld(TestCluster* cluster) {
   }
 }
 
+/// Expects that all events could be told.
+void ExpectEventsTold(TestCluster* cluster) {
+  for (int host = 0; host < kHosts; ++host) {
+    const std::string log = cluster->daemon(host).Log();
+    const size_t at = log.find("an event cannot be told");
+    EXPECT_EQ(at, std::string::npos) << log.substr(at, 200);
+  }
+}
+
 TEST(Elastic, CommunicatorsSurviveWhateverBefallsTheirRanks) {
   const uint32_t seed = ProgrammeSeed();
   std::printf("HARMONAIZE_TEST_SEED=%u\n", seed);
@@ -560,6 +569,7 @@ TEST(Elastic, CommunicatorsSurviveWhateverBefallsTheirRanks) {
   if (!HasFailed()) job.End();
   if (HasFailed()) return;
   ExpectNothingHeld(&cluster);
+  ExpectEventsTold(&cluster);
   EXPECT_TRUE(witness.SettlesTo(descriptors))
       << witness.OpenDescriptors() << ", before " << descriptors;
   if (!kSanitized) {
