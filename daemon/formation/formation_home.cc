@@ -117,7 +117,7 @@ Status FormationHome::TakePlace(const FormationKey& key, size_t place, Applicant
     if (!status.ok()) {
       services_.watch.RefuseAll(*concluded.formation, status);
     } else {
-      GuardedAndLogged("the news of late ranks", [&] { services_.watch.OnFormed(concluded); });
+      GuardedAndLogged("the news of late ranks", [&] { services_.watch.NoteFormed(concluded); });
     }
   }
   return Status::Ok();

@@ -126,7 +126,7 @@ void FormationWatch::TellLate(PendingFormation* pending, uint64_t now_ns) {
   if (told) pending->told_late = std::move(missing);
 }
 
-void FormationWatch::OnFormed(const PendingFormation& formed) {
+void FormationWatch::NoteFormed(const PendingFormation& formed) {
   if (observer_ == nullptr || formed.told_late.empty()) return;
   observer_->OnFormed(*formed.job.job(), *formed.formation, formed.told_late,
                       MonotonicNanoseconds());

@@ -52,7 +52,7 @@ class FormationWatch final : public RemoteRankObserver, public CommunicatorObser
   /// Erases the ids that the session has asked for, unless ranks wait with them.
   void EraseIdsOf(const Session& session);
   /// Notes that a communicator has formed. Its formation is not among the pending ones any more.
-  void OnFormed(const PendingFormation& formed);
+  void NoteFormed(const PendingFormation& formed);
   /// Tells ranks that have waited long whom they wait for; fails what has waited too long.
   void Tick(uint64_t now_ns);
 
