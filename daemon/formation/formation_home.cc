@@ -64,6 +64,12 @@ Status FormationHome::Apply(const FormationRequest& request, Applicant applicant
     default: break;
   }
   Communicator* const parent = services_.communicators.FindById(request.parent);
+  // Ranks that shrink without the parent's home apply where their first rank was.
+  if (parent == nullptr && request.kind == FormationKind::kShrink) {
+    return RemoteError(
+        "the first rank that remains has left the communicator: exclude it from the shrink as "
+        "well");
+  }
   if (parent == nullptr) return InvalidUsage("the communicator is gone");
   if (parent->tenant().identity.across_hosts != request.user) {
     return InvalidUsage("the communicator belongs to another user");

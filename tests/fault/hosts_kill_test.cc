@@ -489,6 +489,45 @@ TEST(HostsKill, AShrunkCommunicatorOutlivesAHostThatItHasLeft) {
   }
 }
 
+/// Returns whether the daemon knows no communicator.
+bool HasNoCommunicator(DaemonProcess& daemon) {
+  const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
+  EXPECT_TRUE(status.ok()) << status.status().message();
+  for (const auto& tenant : nlohmann::json::parse(*status).at("tenants")) {
+    if (!tenant.at("communicators").empty()) return false;
+  }
+  return true;
+}
+
+// They apply where their first rank was. That daemon knows nothing of the communicator any more.
+TEST(HostsKill, AShrinkWhoseFirstRankIsLostTooSaysSo) {
+  TestCluster cluster(3, kRanksConfig);
+  HostedRanks ranks(&cluster, {0, 1, 2});
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    if (rank < 2) pause();
+    ranks.PublishId(1, {});
+    ranks.ShareId(2, false);  // rank 1 is dead
+    int excluded[] = {0, 1};
+    ncclComm_t rest = nullptr;
+    EXPECT_EQ(ncclCommShrink(world, excluded, 1, &rest, nullptr, NCCL_SHRINK_ABORT),
+              ncclRemoteError);
+    EXPECT_NCCL(ncclCommShrink(world, excluded, 2, &rest, nullptr, NCCL_SHRINK_ABORT));
+    EXPECT_NCCL(ncclCommDestroy(rest));
+    EXPECT_NCCL(ncclCommAbort(world));
+    ranks.PublishId(3, {});
+    return 0;
+  });
+  ranks.ShareId(1, false);
+  kill(ranks.process(1), SIGKILL);
+  while (!HasNoCommunicator(cluster.daemon(1))) std::this_thread::sleep_for(milliseconds(5));
+  ranks.PublishId(2, {});
+  ranks.ShareId(3, false);
+  kill(ranks.process(0), SIGKILL);
+  const std::vector<int> statuses = ranks.Wait();
+  EXPECT_EQ(statuses[2], 0);
+}
+
 // Nobody has to wait for the end of a formation that a daemon's ranks were to take part in.
 TEST(HostsKill, ASplitThatWaitsForALostHostFails) {
   TestCluster cluster(3);
