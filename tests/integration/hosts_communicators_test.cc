@@ -296,12 +296,16 @@ void EndWhileRankZeroWaits(TestCluster* cluster, ncclResult_t expected,
   ranks.Start([&](int rank) {
     const ncclComm_t world = ranks.Join(rank);
     EXPECT_EQ(CountRanks(world), 3);
+    if (rank != 1) ranks.PublishId(2 + rank, {});
     if (rank == 0) {
       ncclComm_t made = nullptr;
       EXPECT_EQ(call(world, &made), expected) << ncclGetLastError(world);
       EXPECT_EQ(std::string(ncclGetLastError(nullptr)).find("in vain"), std::string::npos);
       ranks.PublishId(1, {});
     } else if (rank == 1) {
+      // The others have counted, and rank 0 is about to call.
+      ranks.ShareId(2, false);
+      ranks.ShareId(4, false);
       std::this_thread::sleep_for(milliseconds(50));
       end(world);
     }
