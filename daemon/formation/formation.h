@@ -38,7 +38,7 @@ struct FormationKey {
   UniqueId id{};        ///< Of the first two.
   uint32_t tenant = 0;  ///< Of a named id.
   uint64_t parent = 0;  ///< Of the last three: Communicator::id().
-  uint64_t round = 0;   ///< Of a split.
+  uint64_t round = 0;   ///< Of a split; of a shrink: the first rank that remains.
   auto operator<=>(const FormationKey&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
@@ -35,6 +36,21 @@ std::string DescribeApplicant(const Applicant& applicant) {
   return applicant.peer == kThisDaemon ? "a process that is gone" : "a process on another host";
 }
 
+/// Returns the first rank that a shrink keeps. `excluded` is in order and has each rank once.
+uint64_t FirstRemaining(const std::vector<int>& excluded) {
+  uint64_t first = 0;
+  while (first < excluded.size() && excluded[first] == static_cast<int>(first)) ++first;
+  return first;
+}
+
+/// Returns whether two shrinks of a communicator keep no rank in common.
+bool AreApart(const std::vector<int>& excluded, const std::vector<int>& other, int ranks) {
+  std::vector<int> either;
+  std::set_union(excluded.begin(), excluded.end(), other.begin(), other.end(),
+                 std::back_inserter(either));
+  return either.size() == static_cast<size_t>(ranks);
+}
+
 /// Returns the applicant's tenant; nullptr for a rank of another host.
 const Tenant* TenantOf(const Applicant& applicant) {
   return applicant.member == nullptr ? nullptr : &applicant.member->session->tenant();
@@ -49,6 +65,12 @@ Status FormationHome::Apply(const FormationRequest& request, Applicant applicant
     default: break;
   }
   Communicator* const parent = services_.communicators.FindById(request.parent);
+  // Ranks that shrink without the parent's home apply where their first rank was.
+  if (parent == nullptr && request.kind == FormationKind::kShrink) {
+    return RemoteError(
+        "the first rank that remains has left the communicator: exclude it from the shrink as "
+        "well");
+  }
   if (parent == nullptr) return InvalidUsage("the communicator is gone");
   if (parent->tenant().identity.across_hosts != request.user) {
     return InvalidUsage("the communicator belongs to another user");
@@ -78,7 +100,8 @@ Result<PendingFormation*> FormationHome::PendingAt(const FormationKey& key, Make
     HZ_ASSIGN_OR_RETURN(made.place, account.Take(Resource::kUniqueIds, 1));
   }
   const size_t calls = made.split_calls == nullptr ? 0 : made.split_calls->size();
-  const auto bytes = kFormationBytes + static_cast<int64_t>(calls * sizeof(SplitCall));
+  const auto bytes = kFormationBytes + static_cast<int64_t>(calls * sizeof(SplitCall) +
+                                                            made.excluded.size() * sizeof(int32_t));
   HZ_ASSIGN_OR_RETURN(made.memory, account.Take(Resource::kMemory, bytes));
   made.waiting = WaitingHold(services_.waiting);
   PendingFormation& pending = services_.pending.Add(key, std::move(made));
@@ -102,7 +125,7 @@ Status FormationHome::TakePlace(const FormationKey& key, size_t place, Applicant
     if (!status.ok()) {
       services_.watch.RefuseAll(*concluded.formation, status);
     } else {
-      GuardedAndLogged("the news of late ranks", [&] { services_.watch.OnFormed(concluded); });
+      GuardedAndLogged("the news of late ranks", [&] { services_.watch.NoteFormed(concluded); });
     }
   }
   return Status::Ok();
@@ -199,6 +222,24 @@ Status FormationHome::ApplyToSplit(const FormationRequest& request, Applicant ap
   return TakePlace(key, place, std::move(applicant));
 }
 
+// Ranks that exclude each other shrink apart: a rank that the others have given up may have given
+// up the others. Those that keep a rank in common must keep the same ranks; if they do not, all of
+// them fail.
+Status FormationHome::CheckShrinksAgree(const FormationRequest& request,
+                                        const Communicator& parent) {
+  Status why;
+  for (const FormationKey& key : services_.pending.OfParent(parent.id())) {
+    const std::vector<int>& others = services_.pending.Find(key)->excluded;
+    if (key.kind != FormationKey::Kind::kShrink || others == request.excluded) continue;
+    if (AreApart(request.excluded, others, parent.ranks())) continue;
+    why =
+        InvalidUsage("the ranks disagree whom ncclCommShrink excludes: rank {} says {}, others {}",
+                     request.rank, RankList(request.excluded), RankList(others));
+    services_.watch.Fail(key, why);
+  }
+  return why;
+}
+
 Status FormationHome::ApplyToShrink(const FormationRequest& request, Applicant applicant,
                                     Communicator& parent) {
   const std::vector<int>& excluded = request.excluded;
@@ -212,7 +253,8 @@ Status FormationHome::ApplyToShrink(const FormationRequest& request, Applicant a
                          rank);
     }
   }
-  const FormationKey key{FormationKey::Kind::kShrink, {}, 0, parent.id(), 0};
+  HZ_RETURN_IF_ERROR(CheckShrinksAgree(request, parent));
+  const FormationKey key{FormationKey::Kind::kShrink, {}, 0, parent.id(), FirstRemaining(excluded)};
   const auto shrink = PendingAt(key, [&](PendingFormation& made) {
     made.formation = std::make_unique<Formation>(
         key, "ncclCommShrink", request.name.empty() ? parent.name() : request.name,
@@ -223,13 +265,6 @@ Status FormationHome::ApplyToShrink(const FormationRequest& request, Applicant a
     made.conclude = [this](Formation& formation) { return completer_.Complete(formation); };
   });
   HZ_RETURN_IF_ERROR(shrink.status());
-  if ((*shrink)->excluded != excluded) {
-    const Status why =
-        InvalidUsage("the ranks disagree whom ncclCommShrink excludes: rank {} says {}, others {}",
-                     request.rank, RankList(excluded), RankList((*shrink)->excluded));
-    services_.watch.Fail(key, why);
-    return why;
-  }
   return TakePlace(key, static_cast<size_t>(request.rank), std::move(applicant));
 }
 

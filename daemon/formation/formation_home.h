@@ -71,6 +71,7 @@ class FormationHome {
   template <typename Make>
   Result<PendingFormation*> PendingAt(const FormationKey& key, Make make);
   Status TakePlace(const FormationKey& key, size_t place, Applicant applicant);
+  Status CheckShrinksAgree(const FormationRequest& request, const Communicator& parent);
   Status CheckAgreement(const FormationKey& key, const FormationRequest& request,
                         const Applicant& applicant);
 

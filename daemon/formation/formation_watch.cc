@@ -63,6 +63,15 @@ void FormationWatch::FailWaitingFor(const Communicator& parent, int rank, const 
   }
 }
 
+// A broken communicator can only be shrunk, and a revoked one split, too.
+void FormationWatch::OnBroken(const Communicator& parent, const Status& why) {
+  const bool broken = parent.state() == Communicator::State::kBroken;
+  for (const FormationKey& key : pending_.OfParent(parent.id())) {
+    const bool is_split = key.kind == FormationKey::Kind::kSplit;
+    if (key.kind == FormationKey::Kind::kGrow || (is_split && broken)) Fail(key, why);
+  }
+}
+
 void FormationWatch::Withdraw(Member* member, const WhyWithdrawn& why) {
   Formation* const formation = member->formation;
   if (formation == nullptr) return;
@@ -118,7 +127,7 @@ void FormationWatch::TellLate(PendingFormation* pending, uint64_t now_ns) {
   if (told) pending->told_late = std::move(missing);
 }
 
-void FormationWatch::OnFormed(const PendingFormation& formed) {
+void FormationWatch::NoteFormed(const PendingFormation& formed) {
   if (observer_ == nullptr || formed.told_late.empty()) return;
   observer_->OnFormed(*formed.job.job(), *formed.formation, formed.told_late,
                       MonotonicNanoseconds());

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "daemon/cluster/messages/formation.h"
+#include "daemon/communicator/communicator_observer.h"
 #include "daemon/formation/formation.h"
 #include "daemon/formation/formation_observer.h"
 #include "daemon/formation/issued_ids.h"
@@ -21,7 +22,7 @@ struct Config;
 
 /// Watches the formations at this daemon: tells ranks whom they wait for, and fails formations that
 /// cannot complete any more. Thread: engine.
-class FormationWatch final : public RemoteRankObserver {
+class FormationWatch final : public RemoteRankObserver, public CommunicatorObserver {
  public:
   /// `cluster` is nullptr where this host stands alone.
   FormationWatch(const Config& config, PendingFormations& pending, IssuedIds& ids,
@@ -44,12 +45,14 @@ class FormationWatch final : public RemoteRankObserver {
   void Fail(const FormationKey& key, const Status& why);
   /// Fails the formations that still wait for this rank of the parent.
   void FailWaitingFor(const Communicator& parent, int rank, const Status& why);
+  /// Fails the formations that a parent which has ended would refuse further ranks.
+  void OnBroken(const Communicator& parent, const Status& why) override;
   /// Takes the member out of its formation at this daemon, if it has one, and fails the formation.
   void Withdraw(Member* member, const WhyWithdrawn& why);
   /// Erases the ids that the session has asked for, unless ranks wait with them.
   void EraseIdsOf(const Session& session);
   /// Notes that a communicator has formed. Its formation is not among the pending ones any more.
-  void OnFormed(const PendingFormation& formed);
+  void NoteFormed(const PendingFormation& formed);
   /// Tells ranks that have waited long whom they wait for; fails what has waited too long.
   void Tick(uint64_t now_ns);
 

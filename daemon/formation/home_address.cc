@@ -16,6 +16,19 @@ bool IsLost(const Communicator& parent, const Cluster* cluster) {
   return group != nullptr && !group->is_home() && !cluster->Linked(group->roster().home);
 }
 
+/// Returns whether a shrink keeps no rank at the parent's home.
+bool LeavesHome(const Communicator& parent, const std::vector<int>& excluded) {
+  const HostGroup* const group = parent.host_group();
+  if (group == nullptr) return false;
+  const Roster& roster = group->roster();
+  const int home = group->is_home() ? roster.self : roster.HostOf(roster.home);
+  for (int rank = 0; rank < parent.ranks(); ++rank) {
+    const bool there = roster.host_of_rank[static_cast<size_t>(rank)] == home;
+    if (there && !std::binary_search(excluded.begin(), excluded.end(), rank)) return false;
+  }
+  return true;
+}
+
 /// Returns the daemon of the first rank that remains. All ranks that exclude the same ranks find
 /// the same daemon.
 HomeAddress HomeOfRemaining(const Roster& roster, const std::vector<int>& excluded,
@@ -52,8 +65,10 @@ Result<HomeAddress> HomeFor(const FormationRequest& request,
   }
   const Communicator* const parent = communicators.FindById(request.parent);
   if (parent == nullptr) return RemoteError("the communicator is gone");
-  // The ranks that remain can shrink without the parent's home.
-  if (request.kind == FormationKind::kShrink && IsLost(*parent, cluster)) {
+  // The ranks that remain can shrink without the parent's home. They do so as well where they leave
+  // it: the end of a daemon that has none of their ranks is no loss to them then.
+  const bool shrinks = request.kind == FormationKind::kShrink;
+  if (shrinks && (IsLost(*parent, cluster) || LeavesHome(*parent, request.excluded))) {
     return HomeOfRemaining(parent->host_group()->roster(), request.excluded, *cluster);
   }
   return HomeOf(*parent, cluster);

@@ -86,6 +86,8 @@ class Membership {
   /// Has the observer hear of ranks that do not come. Requires: it outlives the last call of this
   /// object.
   void SetObserver(FormationObserver* observer) { watch_.SetObserver(observer); }
+  /// Returns what has to hear what becomes of communicators.
+  CommunicatorObserver& communicator_observer() { return watch_; }
   /// The communicators that form at this home and wait for ranks.
   const PendingFormations& forming() const { return pending_; }
 

@@ -100,6 +100,8 @@ void HangEvents::OnCleared(const Communicator& communicator, const Verdict& /*ve
 
 void HangEvents::TellLate(const Communicator& communicator, const Verdict& verdict) {
   if (IsToldOtherwise(verdict.hang)) return;
+  // A daemon was lost while nobody had waited for long: its ranks are lost, and not late.
+  if (verdict.operation.empty()) return;
   const HostGroup* const group = communicator.host_group();
   const bool decides = group == nullptr || group->is_home();
   if (!decides && !IsLossOfHome(*group, verdict)) return;

@@ -98,6 +98,7 @@ void Engine::OpenRooms() {
                                          .jobs = &jobs_,
                                          .tenants = &tenants_,
                                          .sessions = &sessions_});
+  observers_.Add(&membership_->communicator_observer());
   probes_.emplace(ProbeService::Services{.config = &config_,
                                          .loop = loop_.get(),
                                          .background = &background_,

@@ -448,6 +448,86 @@ TEST(HostsKill, TheOthersShrinkWithoutTheLostHome) {
   ShrinkAfterLoss({0, 0, 1, 2, 1, 3}, 0);
 }
 
+// A host whose ranks were left out is none of theirs any more, even if it was the home.
+TEST(HostsKill, AShrunkCommunicatorOutlivesAHostThatItHasLeft) {
+  TestCluster cluster(3, kRanksConfig);
+  HostedRanks ranks(&cluster, {0, 1, 2, 1});
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    const auto count = [](ncclComm_t communicator) {
+      int one = 1;
+      int sum = 0;
+      EXPECT_NCCL(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, communicator, nullptr));
+      return sum;
+    };
+    EXPECT_EQ(count(world), 4);
+    if (rank == 0) pause();
+    int excluded[] = {0};
+    ncclComm_t rest = nullptr;
+    EXPECT_NCCL(ncclCommShrink(world, excluded, 1, &rest, nullptr, NCCL_SHRINK_DEFAULT));
+    if (rest == nullptr) return 1;
+    EXPECT_EQ(count(rest), 3);
+    if (rank == 1) ranks.PublishId(1, {});
+    // Until the daemon here knows that the home is lost.
+    ncclResult_t state = ncclSuccess;
+    while (state == ncclSuccess) {
+      EXPECT_NCCL(ncclCommGetAsyncError(world, &state));
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    EXPECT_EQ(state, ncclRemoteError);
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(count(rest), 3);
+    EXPECT_NCCL(ncclCommDestroy(rest));
+    EXPECT_NCCL(ncclCommAbort(world));
+    return 0;
+  });
+  ranks.ShareId(1, false);
+  cluster.daemon(0).Kill();
+  kill(ranks.process(0), SIGKILL);
+  const std::vector<int> statuses = ranks.Wait();
+  for (size_t rank = 1; rank < statuses.size(); ++rank) {
+    EXPECT_EQ(statuses[rank], 0) << "rank " << rank;
+  }
+}
+
+/// Returns whether the daemon knows no communicator.
+bool HasNoCommunicator(DaemonProcess& daemon) {
+  const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
+  EXPECT_TRUE(status.ok()) << status.status().message();
+  for (const auto& tenant : nlohmann::json::parse(*status).at("tenants")) {
+    if (!tenant.at("communicators").empty()) return false;
+  }
+  return true;
+}
+
+// They apply where their first rank was. That daemon knows nothing of the communicator any more.
+TEST(HostsKill, AShrinkWhoseFirstRankIsLostTooSaysSo) {
+  TestCluster cluster(3, kRanksConfig);
+  HostedRanks ranks(&cluster, {0, 1, 2});
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    if (rank < 2) pause();
+    ranks.PublishId(1, {});
+    ranks.ShareId(2, false);  // rank 1 is dead
+    int excluded[] = {0, 1};
+    ncclComm_t rest = nullptr;
+    EXPECT_EQ(ncclCommShrink(world, excluded, 1, &rest, nullptr, NCCL_SHRINK_ABORT),
+              ncclRemoteError);
+    EXPECT_NCCL(ncclCommShrink(world, excluded, 2, &rest, nullptr, NCCL_SHRINK_ABORT));
+    EXPECT_NCCL(ncclCommDestroy(rest));
+    EXPECT_NCCL(ncclCommAbort(world));
+    ranks.PublishId(3, {});
+    return 0;
+  });
+  ranks.ShareId(1, false);
+  kill(ranks.process(1), SIGKILL);
+  while (!HasNoCommunicator(cluster.daemon(1))) std::this_thread::sleep_for(milliseconds(5));
+  ranks.PublishId(2, {});
+  ranks.ShareId(3, false);
+  kill(ranks.process(0), SIGKILL);
+  const std::vector<int> statuses = ranks.Wait();
+  EXPECT_EQ(statuses[2], 0);
+}
+
 // Nobody has to wait for the end of a formation that a daemon's ranks were to take part in.
 TEST(HostsKill, ASplitThatWaitsForALostHostFails) {
   TestCluster cluster(3);

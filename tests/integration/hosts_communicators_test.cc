@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -248,6 +249,22 @@ TEST_F(HostsTest, ShrinkNeedsOneListOfAll) {
   });
 }
 
+// Ranks that were taken for lost may have taken the others for lost.
+TEST_F(HostsTest, RanksThatExcludeEachOtherShrinkApart) {
+  RunOnHosts(cluster_, {0, 1, 2, 0, 1}, [](int rank, ncclComm_t world) {
+    EXPECT_EQ(CountRanks(world), 5);
+    std::vector<int> excluded = rank % 2 == 0 ? std::vector{1, 3} : std::vector{0, 2, 4};
+    // Some of both parts wait before any part is complete.
+    if (rank >= 3) std::this_thread::sleep_for(milliseconds(50));
+    ncclComm_t part = nullptr;
+    EXPECT_NCCL(ncclCommShrink(world, excluded.data(), static_cast<int>(excluded.size()), &part,
+                               nullptr, NCCL_SHRINK_DEFAULT));
+    ASSERT_NE(part, nullptr);
+    EXPECT_EQ(CountRanks(part), rank % 2 == 0 ? 3 : 2);
+    EXPECT_NCCL(ncclCommDestroy(part));
+  });
+}
+
 TEST_F(HostsTest, ShrinkWithAbortEndsWhatIsUnderWay) {
   RunOnHosts(cluster_, {0, 1, 2, 2}, [](int rank, ncclComm_t world) {
     EXPECT_EQ(CountRanks(world), 4);
@@ -268,6 +285,58 @@ TEST_F(HostsTest, ShrinkWithAbortEndsWhatIsUnderWay) {
     EXPECT_EQ(CountRanks(rest), 3);
     EXPECT_NCCL(ncclCommDestroy(rest));
   });
+}
+
+/// Rank 0 waits in `call` for ranks that will not come; another one ends the communicator. What
+/// cannot form any more fails at once, and does not wait for its time to be over.
+void EndWhileRankZeroWaits(TestCluster* cluster, ncclResult_t expected,
+                           const std::function<ncclResult_t(ncclComm_t, ncclComm_t*)>& call,
+                           const std::function<void(ncclComm_t)>& end) {
+  HostedRanks ranks(cluster, {1, 0, 2});
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(world), 3);
+    if (rank != 1) ranks.PublishId(2 + rank, {});
+    if (rank == 0) {
+      ncclComm_t made = nullptr;
+      EXPECT_EQ(call(world, &made), expected) << ncclGetLastError(world);
+      EXPECT_EQ(std::string(ncclGetLastError(nullptr)).find("in vain"), std::string::npos);
+      ranks.PublishId(1, {});
+    } else if (rank == 1) {
+      // The others have counted, and rank 0 is about to call.
+      ranks.ShareId(2, false);
+      ranks.ShareId(4, false);
+      std::this_thread::sleep_for(milliseconds(50));
+      end(world);
+    }
+    // Nobody leaves before rank 0 has been told.
+    ranks.ShareId(1, false);
+    EXPECT_NCCL(ncclCommDestroy(world));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
+TEST_F(HostsTest, ASplitEndsWithItsParent) {
+  EndWhileRankZeroWaits(
+      cluster_, ncclRemoteError,
+      [](ncclComm_t world, ncclComm_t* made) { return ncclCommSplit(world, 0, 0, made, nullptr); },
+      [](ncclComm_t world) {
+        int excluded[] = {0, 2};
+        ncclComm_t rest = nullptr;
+        EXPECT_NCCL(ncclCommShrink(world, excluded, 2, &rest, nullptr, NCCL_SHRINK_ABORT));
+        EXPECT_EQ(CountRanks(rest), 1);
+        EXPECT_NCCL(ncclCommDestroy(rest));
+      });
+}
+
+TEST_F(HostsTest, AGrowthEndsWithItsParent) {
+  EndWhileRankZeroWaits(
+      cluster_, ncclInvalidUsage,
+      [](ncclComm_t world, ncclComm_t* made) {
+        return ncclCommGrow(world, 4, nullptr, -1, made, nullptr);
+      },
+      [](ncclComm_t world) { EXPECT_NCCL(ncclCommRevoke(world, NCCL_REVOKE_DEFAULT)); });
 }
 
 /// Grows a communicator of hosts 0 and 1 with a rank of host 2 and one of host 1; rank `maker`
