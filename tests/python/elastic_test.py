@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import pathlib
 
 import pytest
@@ -126,3 +127,29 @@ def test_a_rank_that_is_lost_with_its_daemon_is_not_waited_for_for_ever(tmp_path
         job.await_world(0, 2)
         job.await_steps(0, 2)
         expect_right(job, [0, 2], stopper=2)
+
+
+def test_newcomers_join_by_tickets_and_have_the_state(daemon: Daemon, tmp_path: pathlib.Path) -> None:
+    if not has_tickets():
+        pytest.skip("the library knows no tickets")
+    with elastic_job(daemon, tmp_path, "elastic-grow", 2) as job:
+        job.await_steps(0, 1)
+        newcomers = []
+        for asked in (0, 1):
+            job.order(asked, "ticket")
+            ticket = job.await_line(asked, "ticket ").split()[1]
+            newcomers.append(job.add(ticket))
+            job.await_world(0, 3 + asked)
+        assert newcomers == [2, 3]
+        job.await_steps(0, 1, 2, 3)
+        # A newcomer serves as well as others when ranks are lost.
+        job.kill(0, 1)
+        job.await_world(2, 2)
+        job.await_steps(2, 3)
+        expect_right(job, [2, 3], stopper=3)
+        assert job.worlds(3)[-1] == (1, 2)
+        assert min(job.steps(3)) > 1
+
+
+def has_tickets() -> bool:
+    return hasattr(ctypes.CDLL(str(BUILD / "lib" / "libnccl.so.2")), "hzJoinJob")

@@ -20,8 +20,8 @@ _PAUSE_SECONDS = 0.05
 _FORGOTTEN_SECONDS = 1.5
 # Seconds in which a loss is noticed after an operation of a sub-group has failed because of it.
 _NOTICE_SECONDS = 3.0
-# Part of the patience for which ranks wait for each other after a restart of their daemon, before those that do not come
-# count as lost: the rest suffices for another try without them.
+# Part of the patience for which ranks wait for each other after a restart of their daemon. Those that do not come then
+# count as lost: the rest of the patience suffices for another try without them.
 _REFORM_PART = 0.25
 
 
