@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pathlib
 import subprocess
@@ -23,7 +24,9 @@ class ElasticJob:
             "HARMONAIZE_SOCKET": str(daemon.socket),
             "HARMONAIZE_JOB": name,
             "HARMONAIZE_HOME": str(BUILD),
-            "PYTHONPATH": os.pathsep.join([str(HERE.parents[1] / "plugins" / "python"), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(HERE.parents[1] / "plugins" / "python"), os.environ.get("PYTHONPATH", "")]
+            ),
             "OMP_NUM_THREADS": "1",
         }
         meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(size)}
@@ -61,15 +64,22 @@ class ElasticJob:
     def await_steps(self, *places: int, more: int = 5) -> None:
         """Waits until each of these processes has done so many more steps."""
         for place in places:
-            done = len(self.steps(place))
-            self._await(place, f"it does {more} more steps", lambda p=place, d=done: len(self.steps(p)) >= d + more)
+            wanted = len(self.steps(place)) + more
+            self._await(place, f"it has done {wanted} steps", functools.partial(self._has_done, place, wanted))
 
     def await_world(self, place: int, size: int) -> None:
         """Waits until a process is in a membership of so many ranks."""
-        self._await(place, f"it is one of {size} ranks", lambda: self.worlds(place)[-1:] and self.worlds(place)[-1][1] == size)
+        self._await(place, f"it is one of {size} ranks", functools.partial(self._is_one_of, place, size))
+
+    def _has_done(self, place: int, steps: int) -> bool:
+        return len(self.steps(place)) >= steps
+
+    def _is_one_of(self, place: int, size: int) -> bool:
+        return any(world[1] == size for world in self.worlds(place)[-1:])
 
     def await_line(self, place: int, start: str) -> str:
         """Waits for a line that begins so."""
+
         def found() -> str | None:
             return next((line for line in self.said(place) if line.startswith(start)), None)
 

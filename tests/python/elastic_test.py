@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import pathlib
+import re
 
 import pytest
 
@@ -11,6 +13,9 @@ from daemons import BUILD, PROGRAMS, Daemon, daemon_in_folder
 from elastic_jobs import ElasticJob, elastic_job
 
 pytest.importorskip("numpy", reason="NumPy is not installed: pip install numpy, or Debian's python3-numpy")
+
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "elastic.md"
 
 
 def expect_right(job: ElasticJob, places: list[int], stopper: int) -> None:
@@ -26,7 +31,7 @@ def expect_right(job: ElasticJob, places: list[int], stopper: int) -> None:
 def expect_steps_in_order(job: ElasticJob, place: int, changes: int) -> None:
     """Each step follows the one before; at a change the last one may be done again."""
     steps = job.steps(place)
-    back = [(one, after) for one, after in zip(steps, steps[1:], strict=False) if after != one + 1]
+    back = [(one, after) for one, after in itertools.pairwise(steps) if after != one + 1]
     assert len(back) <= changes, back
     assert all(after == one for one, after in back), back
 
@@ -153,3 +158,16 @@ def test_newcomers_join_by_tickets_and_have_the_state(daemon: Daemon, tmp_path: 
 
 def has_tickets() -> bool:
     return hasattr(ctypes.CDLL(str(BUILD / "lib" / "libnccl.so.2")), "hzJoinJob")
+
+
+def test_the_example_of_the_page_goes_on_without_a_rank(daemon: Daemon, tmp_path: pathlib.Path) -> None:
+    (text,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    program = tmp_path / "regression.py"
+    program.write_text(text)
+    with elastic_job(daemon, tmp_path, "elastic-page", 3, str(program)) as job:
+        job.await_steps(0, 1, 2)
+        job.kill(1)
+        ends = [job.ends(place) for place in (0, 2)]
+        assert ends == ["weights 3.0 -2.0 0.5 1.0"] * 2
+        assert job.worlds(0) == [(0, 3), (0, 2)]
+        assert job.steps(0)[-1] == 300

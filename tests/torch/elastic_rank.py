@@ -1,5 +1,5 @@
-"""A rank of an elastic training with DistributedDataParallel. It ends by comparing its parameters with those of the same
-steps made alone, bit by bit. The line "stop" of its input ends the training.
+"""A rank of an elastic training with DistributedDataParallel. It ends by comparing its parameters with those of the
+same steps made alone, bit by bit. The line "stop" of its input ends the training.
 """
 
 from __future__ import annotations

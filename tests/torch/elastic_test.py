@@ -1,5 +1,6 @@
 """Training with DistributedDataParallel goes on when ranks are killed, and ends with the parameters that it would have
-had without."""
+had without.
+"""
 
 from __future__ import annotations
 
