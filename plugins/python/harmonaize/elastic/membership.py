@@ -9,8 +9,9 @@ import typing
 
 from harmonaize.elastic import tickets
 from harmonaize.elastic.errors import ElasticError, NotEnoughRanksError
+from harmonaize.elastic.losses import named_in
 from harmonaize.elastic.rendezvous import host_number, id_of, name_of, start_text
-from harmonaize.elastic.watcher import FormingSight, Sight, Watcher
+from harmonaize.elastic.watcher import FormingSight, Watcher
 from harmonaize.nccl import Communicator, Forming, NcclError, Result
 
 # Seconds between two questions to the daemon, whose answers are some tenths of a second old.
@@ -112,10 +113,13 @@ class Membership:
         """
         end = time.monotonic() + self._patience_seconds
         forgotten_since: float | None = None
+        lost: set[int] = set()
+        base = self.communicator
         while time.monotonic() < end:
             if self._went_back():
                 return
-            base = self.communicator
+            if base is not self.communicator:
+                base, lost = self.communicator, set()
             sight = self._watcher.look(base.name, base.size)
             if sight is not None and not sight.known:
                 forgotten_since = forgotten_since or time.monotonic()
@@ -124,7 +128,10 @@ class Membership:
                     return
             else:
                 forgotten_since = None
-            if sight is not None and sight.left and self._tries_without(sight):
+            lost |= named_in(self._last_error(), base.size, base.rank)
+            if sight is not None and sight.known:
+                lost |= sight.left
+            if sight is not None and lost and self._tries_without(lost):
                 return
             time.sleep(_PAUSE_SECONDS)
         raise ElasticError(
@@ -132,17 +139,19 @@ class Membership:
             "up, and does every rank run?"
         )
 
-    def _tries_without(self, sight: Sight) -> bool:
-        """Shrinks to the ranks that have not left. Returns whether that has succeeded."""
+    def _tries_without(self, lost: set[int]) -> bool:
+        """Shrinks to the ranks that are left, and adds to `lost` if more are gone. Returns whether that succeeded."""
         base = self.communicator
-        if base.rank in sight.left:
+        if base.rank in lost:
             raise ElasticError("the daemon counts this rank as one that has left")
-        self._check_enough(base.size - len(sight.left))
+        self._check_enough(base.size - len(lost))
         # Another rank may have gone meanwhile, or see fewer that have: all fail then, and all look again.
-        with contextlib.suppress(NcclError):
-            self._shrink(base, sorted(sight.left), abort=True)
-            return True
-        return False
+        try:
+            self._shrink(base, sorted(lost), abort=True)
+        except NcclError as error:
+            lost |= named_in(error.text, base.size, base.rank)
+            return False
+        return True
 
     def _shrink(self, base: Communicator, excluded: typing.Sequence[int], *, abort: bool) -> None:
         name = name_of(base.name, "shrink", tuple(excluded))
