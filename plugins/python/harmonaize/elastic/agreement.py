@@ -9,8 +9,8 @@ import enum
 from harmonaize.elastic.errors import OutOfStepError
 from harmonaize.nccl import Communicator, Operator
 
-# Longest name of a communicator, in bytes: as long as the daemon keeps.
-_MOST_NAME_BYTES = 64
+# Longest text that rank 0 tells the others, in bytes: the longest path of Linux. Names and tickets are shorter.
+_MOST_TEXT_BYTES = 4096
 
 
 class Point(enum.IntEnum):
@@ -46,13 +46,14 @@ def gather_standings(communicator: Communicator, mine: Standing) -> list[Standin
     ]
 
 
-def tell_name(communicator: Communicator) -> None:
-    """Gives the communicator the name that rank 0 knows: newcomers know none. RemoteError: a rank is gone."""
-    text = (ctypes.c_uint8 * _MOST_NAME_BYTES)()
-    encoded = communicator.name.encode()
-    text[: len(encoded)] = list(encoded)
-    communicator.broadcast(text)
-    communicator.name = bytes(text).rstrip(b"\0").decode()
+def tell(communicator: Communicator, text: str) -> str:
+    """Returns rank 0's text on every rank. RemoteError: a rank is gone; ValueError: the text is too long."""
+    encoded = text.encode()
+    if len(encoded) > _MOST_TEXT_BYTES:
+        raise ValueError(f"a text of {len(encoded)} bytes is too long to be told")
+    buffer = (ctypes.c_uint8 * _MOST_TEXT_BYTES)(*encoded)
+    communicator.broadcast(buffer)
+    return bytes(buffer).rstrip(b"\0").decode(errors="replace")
 
 
 class Meeting:

@@ -8,6 +8,7 @@ import time
 import typing
 
 from harmonaize.elastic import tickets
+from harmonaize.elastic.agreement import tell
 from harmonaize.elastic.errors import ElasticError, NotEnoughRanksError
 from harmonaize.elastic.losses import named_in
 from harmonaize.elastic.rendezvous import host_number, id_of, name_of, start_text
@@ -24,6 +25,10 @@ _NOTICE_SECONDS = 3.0
 # Part of the patience for which ranks wait for each other after a restart of their daemon. Those that do not come then
 # count as lost: the rest of the patience suffices for another try without them.
 _REFORM_PART = 0.25
+
+# Seconds for which the ticket is valid that ranks keep against a restart of their daemon: a day, so that a membership
+# that changes seldom has one, and a job that has ended is soon without.
+_TICKET_SECONDS = 86400.0
 
 
 class Membership:
@@ -43,6 +48,7 @@ class Membership:
         self._patience_seconds = patience_seconds
         self._reform_seconds = _REFORM_PART * patience_seconds
         self._watcher = Watcher()
+        self._ticket = ""
         self._current: Communicator | None = None
         self._previous: Communicator | None = None
         # The number that each rank of the current communicator has in the previous one; newcomers have none there.
@@ -69,7 +75,22 @@ class Membership:
         """All ranks have agreed by the communicator: there is no way back."""
         self.epoch = epoch
         self.one_host = one_host
+        self.is_newcomer = False
         self._drop_previous()
+
+    def keep_ticket(self) -> None:
+        """Has every rank keep a ticket where there are several hosts: a rank whose daemon is restarted joins by it.
+        RemoteError: a rank is gone.
+        """
+        self._ticket = ""
+        if self.one_host or not tickets.known():
+            return
+        mine = ""
+        if self.communicator.rank == 0:
+            # Without one, the ranks of a host whose daemon is restarted are lost.
+            with contextlib.suppress(NcclError):
+                mine = tickets.make(self.communicator, self.communicator.size, _TICKET_SECONDS)
+        self._ticket = tell(self.communicator, mine)
 
     def is_broken(self) -> bool:
         """Returns whether ranks are gone. It waits for a moment, since a sub-group may have heard of it first."""
@@ -197,13 +218,11 @@ class Membership:
     def _form_anew(self, end: float) -> None:
         """Meets the other ranks at the daemon that was restarted: it remembers no communicator."""
         base = self.communicator
-        if not self.one_host:
-            raise ElasticError(
-                "this host's daemon was restarted, and the job's ranks on other hosts have gone on: join them with a "
-                "ticket (docs/elastic.md)"
-            )
         self._drop_previous()
         base.abort()
+        if not self.one_host:
+            self._join_again()
+            return
         members = list(range(base.size))
         while True:
             name = name_of(base.name, "anew", self.epoch, tuple(members))
@@ -212,6 +231,16 @@ class Membership:
                 return
             members = [member for place, member in enumerate(members) if place not in missing]
             self._check_majority(base, members)
+
+    def _join_again(self) -> None:
+        """Joins the ranks on other hosts, which have gone on, as a newcomer."""
+        if not self._ticket:
+            raise ElasticError(
+                "this host's daemon was restarted, the job's ranks on other hosts have gone on, and they have given no "
+                "ticket by which this one could join them (docs/elastic.md)"
+            )
+        self.is_newcomer = True
+        self._current = tickets.join(self._patience_seconds, self._ticket)
 
     def _check_majority(self, base: Communicator, members: list[int]) -> None:
         self._check_enough(len(members))

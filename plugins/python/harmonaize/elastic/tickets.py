@@ -36,18 +36,19 @@ def given() -> bool:
     return bool(os.environ.get("HARMONAIZE_TICKET_FILE"))
 
 
-def join(patience_seconds: float) -> Communicator:
+def join(patience_seconds: float, ticket: str | None = None) -> Communicator:
     """Waits until the job of HARMONAIZE_JOB takes this process, and returns the communicator to which it has grown.
+    Without `ticket` it is in the file that HARMONAIZE_TICKET_FILE names.
 
     ElasticError: the job's name is not given, or it has not taken this process in time; NcclError: the ticket is not
     valid; LibraryError: the library knows no tickets.
     """
     job = os.environ.get("HARMONAIZE_JOB")
     if not job:
-        raise ElasticError("HARMONAIZE_TICKET_FILE names a ticket, but HARMONAIZE_JOB no job to join")
+        raise ElasticError("there is a ticket, but HARMONAIZE_JOB names no job to join")
     end = time.monotonic() + patience_seconds
     while time.monotonic() < end:
-        place = _await_place(job)
+        place = _await_place(job, ticket)
         if place is not None:
             return Communicator.join_growth(UniqueId(bytes(place.id)), place.ranks, place.rank)
     raise ElasticError(f"the job {job} has not taken this newcomer in {patience_seconds} s: its ranks admit by check()")
@@ -66,7 +67,7 @@ def make(communicator: Communicator, uses: int, seconds: float) -> str:
 
 def waiting(communicator: Communicator) -> int:
     """Returns how many newcomers wait. 0 where the library knows no tickets, since none can have come."""
-    if not _known():
+    if not known():
         return 0
     number = ctypes.c_int()
     _call("hzNewcomers", [ctypes.c_void_p, _OUT_INT], communicator.handle, ctypes.byref(number))
@@ -81,18 +82,21 @@ def admit(communicator: Communicator, most: int) -> int:
     return ranks.value
 
 
-def _await_place(job: str) -> _Place | None:
+def _await_place(job: str, ticket: str | None) -> _Place | None:
     place = _Place(size=ctypes.sizeof(_Place), rank=-1)
     types = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(_Place)]
     functions = library()
-    code = functions.optional("hzJoinJob", types)(job.encode(), None, _JOIN_MILLISECONDS, ctypes.byref(place))
+    code = functions.optional("hzJoinJob", types)(
+        job.encode(), None if ticket is None else ticket.encode(), _JOIN_MILLISECONDS, ctypes.byref(place)
+    )
     if code == Result.IN_PROGRESS:
         return None
     functions.check("hzJoinJob", code)
     return place
 
 
-def _known() -> bool:
+def known() -> bool:
+    """Returns whether the library knows tickets."""
     return library().has("hzNewcomers")
 
 

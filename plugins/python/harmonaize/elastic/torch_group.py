@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import pathlib
 import shutil
@@ -11,13 +10,11 @@ import socket
 import tempfile
 import typing
 
+from harmonaize.elastic.agreement import tell
 from harmonaize.nccl import Communicator
 
 if typing.TYPE_CHECKING:
     from harmonaize.elastic.world import World
-
-# Longest text that says where the store is, in bytes: a path, or an address with a port.
-_MOST_PLACE_BYTES = 4096
 
 
 class TorchGroup:
@@ -60,28 +57,19 @@ class TorchGroup:
 
         if world.rank == 0:
             self._folder = tempfile.mkdtemp(prefix="harmonaize-elastic-")
-        place = _told(communicator, self._folder or "")
+        place = tell(communicator, self._folder or "")
         return dist.FileStore(str(pathlib.Path(place) / "store"), world.size)
 
     def _tcp_store(self, communicator: Communicator, world: World) -> typing.Any:
         import torch.distributed as dist  # noqa: PLC0415
 
         if world.rank != 0:
-            address, _, port = _told(communicator, "").rpartition(":")
+            address, _, port = tell(communicator, "").rpartition(":")
             return dist.TCPStore(address, int(port), None, False, wait_for_workers=False)  # noqa: FBT003
         address = os.environ.get("HARMONAIZE_ELASTIC_ADDRESS") or socket.gethostbyname(socket.gethostname())
         store = dist.TCPStore(address, 0, None, True, wait_for_workers=False)  # noqa: FBT003
-        _told(communicator, f"{address}:{store.port}")
+        tell(communicator, f"{address}:{store.port}")
         return store
-
-
-def _told(communicator: Communicator, text: str) -> str:
-    """Returns rank 0's text on every rank."""
-    buffer = (ctypes.c_uint8 * _MOST_PLACE_BYTES)()
-    encoded = text.encode()
-    buffer[: len(encoded)] = list(encoded)
-    communicator.broadcast(buffer)
-    return bytes(buffer).rstrip(b"\0").decode(errors="replace")
 
 
 def _abort(dist: typing.Any) -> None:

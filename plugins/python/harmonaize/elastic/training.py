@@ -8,7 +8,7 @@ import time
 import typing
 
 from harmonaize.elastic import tickets, transfer
-from harmonaize.elastic.agreement import Meeting, Point, Standing, gather_leavers, gather_standings, tell_name
+from harmonaize.elastic.agreement import Meeting, Point, Standing, gather_leavers, gather_standings, tell
 from harmonaize.elastic.errors import ElasticError, MembershipChange, StateLostError
 from harmonaize.elastic.membership import Membership
 from harmonaize.elastic.policies import Policy
@@ -108,6 +108,7 @@ class Training:
         except NcclError:
             # Another rank was lost during the change.
             self._membership.recover()
+        self._synchronized = self._synchronized and not self._membership.is_newcomer
         return False
 
     # At the beginning of each membership
@@ -123,10 +124,12 @@ class Training:
             epoch=self._membership.epoch,
         )
         standings = gather_standings(communicator, mine)
-        tell_name(communicator)
+        # Newcomers do not know the name.
+        communicator.name = tell(communicator, communicator.name)
         one_host = len({standing.host for standing in standings}) == 1
         self._membership.confirm(1 + max(standing.epoch for standing in standings), one_host=one_host)
         self._restore(standings)
+        self._membership.keep_ticket()
         self._first_size = self._first_size or communicator.size
         epoch = self._membership.epoch
         self._world = World(communicator.rank, communicator.size, epoch, self._first_size, one_host)
