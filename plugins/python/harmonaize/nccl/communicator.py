@@ -212,6 +212,7 @@ class Communicator:
         handle = ctypes.c_void_p()
         name = self.name if name is None else name
         config = RawConfig.of(name)
+        # Why it failed is this thread's last error: the parent's may be an older one, such as a loss.
         with self._library.host_memory():
             self._library.call(
                 call,
@@ -220,7 +221,6 @@ class Communicator:
                 ctypes.byref(handle),
                 ctypes.byref(config),
                 *after,
-                communicator=self._handle,
             )
         return Communicator(self._library, handle, name)
 

@@ -18,7 +18,9 @@ class NcclError(HarmonaizeError, RuntimeError):
         self.call = call
         self.result = result
         self.text = clean(text)
-        super().__init__(f"{call}: {self.text or result.name}")
+        # Some sentences begin with the call's name.
+        own = self.text or result.name
+        super().__init__(own if own.startswith(f"{call}: ") else f"{call}: {own}")
 
     def __reduce__(self) -> tuple[type[NcclError], tuple[str, Result, str]]:
         """Lets the error go between processes."""
