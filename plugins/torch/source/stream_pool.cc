@@ -14,15 +14,21 @@ constexpr int kMostStreams = 512;
 cudaStream_t StreamPool::Take() {
   const std::lock_guard lock(mutex_);
   if (in_use_ >= kMostStreams) return nullptr;
-  cudaStream_t stream = nullptr;
-  if (!idle_.empty()) {
-    stream = idle_.back();
-    idle_.pop_back();
-  } else {
-    Check("Making a host stream", Library::Get().hzStreamCreate(&stream));
-  }
+  cudaStream_t stream = TakeIdle();
+  if (stream == nullptr) Check("Making a host stream", Library::Get().hzStreamCreate(&stream));
   ++in_use_;
   return stream;
+}
+
+// The daemon may have been restarted while no operation was there to fail.
+cudaStream_t StreamPool::TakeIdle() {
+  while (!idle_.empty()) {
+    cudaStream_t const stream = idle_.back();
+    idle_.pop_back();
+    if (Library::Get().hzStreamQuery(stream) == ncclSuccess) return stream;
+    static_cast<void>(Library::Get().hzStreamDestroy(stream));
+  }
+  return nullptr;
 }
 
 void StreamPool::Give(cudaStream_t stream, bool failed) {

@@ -20,6 +20,9 @@ class StreamPool {
   void Give(cudaStream_t stream, bool failed);
 
  private:
+  /// Returns an idle stream of the present daemon, or nullptr. Requires: mutex_ is held.
+  cudaStream_t TakeIdle();
+
   std::mutex mutex_;
   std::vector<cudaStream_t> idle_;
   int in_use_ = 0;

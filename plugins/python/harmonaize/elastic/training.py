@@ -1,0 +1,276 @@
+"""The loop around a training function: calls it again after each change of the ranks."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import time
+import typing
+
+from harmonaize.elastic import tickets, transfer
+from harmonaize.elastic.agreement import Meeting, Point, Standing, gather_leavers, gather_standings, tell
+from harmonaize.elastic.errors import ElasticError, MembershipChange, StateLostError
+from harmonaize.elastic.membership import Membership
+from harmonaize.elastic.policies import Policy
+from harmonaize.elastic.requests import EventRequests, Leave, Places, Requests
+from harmonaize.elastic.world import World
+from harmonaize.nccl import Communicator, NcclError
+
+if typing.TYPE_CHECKING:
+    from harmonaize.elastic.state import State
+    from harmonaize.events import Event
+
+# Seconds between two looks of rank 0 at what the provider asks, and for newcomers: each is a question to the daemon.
+_LOOK_SECONDS = 0.2
+# Most newcomers that are taken at once. It bounds how long the ranks wait for a growth.
+_MOST_NEWCOMERS = 64
+# Seconds for which a ticket for offered places is valid, and so how long newcomers may take to start.
+_TICKET_SECONDS = 600.0
+
+T = typing.TypeVar("T")
+
+
+class Training:
+    """One call of `run`: the membership, the commits of a state, and what is asked of the job."""
+
+    def __init__(
+        self, state: State, membership: Membership, requests: Requests, policies: typing.Mapping[str, Policy]
+    ) -> None:
+        """Takes the parts."""
+        self.stopped = False
+        self.shares: dict[str, typing.Any] = {}
+        self._state = state
+        self._membership = membership
+        self._requests = requests
+        self._policies = policies
+        self._world: World | None = None
+        self._first_size = 0
+        self._meeting: Meeting | None = None
+        self._synchronized = False
+        self._looked_at = 0.0
+        self._asked: list[Leave] = []
+        self._newcomers = 0
+        self._left = False
+
+    @property
+    def communicator(self) -> Communicator:
+        """The communicator of all ranks."""
+        return self._membership.communicator
+
+    @property
+    def world(self) -> World:
+        """The rank's place."""
+        if self._world is None:
+            raise ElasticError("the ranks have not come together yet")
+        return self._world
+
+    def run(self, train: typing.Callable[[typing.Any], T]) -> T | None:
+        """Calls `train(state)` until it has returned at all ranks. Returns its result; None: the rank has left."""
+        self._membership.start()
+        if not self._membership.is_newcomer:
+            self._state._commits.add(0, self._state._copy)  # noqa: SLF001
+        orderly = False
+        returned: list[T] = []
+
+        def call() -> None:
+            returned[:] = [train(self._state)]
+            self._meet(Point.END)
+            self._state._exit(broken=False)  # noqa: SLF001
+
+        try:
+            while not self._left and not (self._attempt(self._begin) and self._attempt(call)):
+                returned.clear()
+            orderly = True
+            return None if self._left else returned[0]
+        finally:
+            self._requests.close()
+            self._membership.leave(orderly=orderly)
+
+    def _attempt(self, act: typing.Callable[[], None]) -> bool:
+        """Does something that a change may leave. Returns whether it was not left; else the change has been made."""
+        try:
+            act()
+        except MembershipChange:
+            change: typing.Callable[[], None] = self._change
+            broken = False
+        except RuntimeError:
+            if not self._membership.is_broken():
+                self._state._exit(broken=True)  # noqa: SLF001
+                raise
+            change, broken = self._membership.recover, True
+        else:
+            return True
+        # What the training function had is released, such as wrappers of modules with hooks of an old group.
+        gc.collect()
+        self._state._exit(broken=broken)  # noqa: SLF001
+        try:
+            change()
+        except NcclError:
+            # Another rank was lost during the change.
+            self._membership.recover()
+        self._synchronized = self._synchronized and not self._membership.is_newcomer
+        return False
+
+    # At the beginning of each membership
+
+    def _begin(self) -> None:
+        """Agrees on a commit, has it everywhere, and enters the state."""
+        communicator = self.communicator
+        newest = self._state._commits.newest  # noqa: SLF001
+        mine = Standing(
+            commit=Standing.NONE if newest is None else newest,
+            synchronized=self._synchronized,
+            host=self._membership.host,
+            epoch=self._membership.epoch,
+        )
+        standings = gather_standings(communicator, mine)
+        # Newcomers do not know the name.
+        communicator.name = tell(communicator, communicator.name)
+        one_host = len({standing.host for standing in standings}) == 1
+        self._membership.confirm(1 + max(standing.epoch for standing in standings), one_host=one_host)
+        self._restore(standings)
+        self._membership.keep_ticket()
+        self._first_size = self._first_size or communicator.size
+        epoch = self._membership.epoch
+        self._world = World(communicator.rank, communicator.size, epoch, self._first_size, one_host)
+        self._meeting = Meeting(communicator)
+        self.shares = {name: policy(self._world) for name, policy in self._policies.items()}
+        self._asked, self._newcomers = [], 0
+        self._state._leaves = False  # noqa: SLF001
+        self._state._enter(self)  # noqa: SLF001
+
+    def _restore(self, standings: list[Standing]) -> None:
+        """Goes back to the newest commit that all have; ranks without the others' state are sent it."""
+        state, communicator = self._state, self.communicator
+        sources = {rank: one.commit for rank, one in enumerate(standings) if one.synchronized}
+        if not sources:
+            sources = {rank: one.commit for rank, one in enumerate(standings) if one.commit != Standing.NONE}
+        if not sources:
+            raise StateLostError("no rank is left that has the job's state")
+        number, root = min(sources.values()), min(sources)
+        kept = state._commits.at(number) if communicator.rank in sources else None  # noqa: SLF001
+        if kept is None and communicator.rank in sources:
+            raise StateLostError(f"this rank has made other commits since commit {number}, the newest that all have")
+        if kept is None or not all(standing.synchronized for standing in standings):
+            if communicator.rank == root and kept is not None:
+                transfer.send(communicator, kept, state)
+            else:
+                kept = transfer.receive(communicator, root, state)
+        state._commits.keep_only(number, kept)  # noqa: SLF001
+        state._restore(kept)  # noqa: SLF001
+        self._synchronized = True
+
+    # In the training function
+
+    def commit(self) -> None:
+        """Keeps a copy of the state, once all ranks have come here."""
+        self._meet(Point.COMMIT)
+        commits = self._state._commits  # noqa: SLF001
+        commits.add((commits.newest or 0) + 1, self._state._copy)  # noqa: SLF001
+
+    def check(self) -> None:
+        """Leaves the training function by MembershipChange if a rank knows of a change."""
+        if self._meet(Point.CHECK):
+            raise MembershipChange
+
+    def _meet(self, point: Point) -> bool:
+        """Meets all ranks. Returns whether any of them asks for a change."""
+        if self._meeting is None:
+            raise ElasticError("the ranks have not come together yet")
+        state = self._state
+        if point == Point.CHECK:
+            self._look()
+        asks = bool(self._asked) or self._newcomers > 0 or state._leaves  # noqa: SLF001
+        commits = state._commits.newest or 0  # noqa: SLF001
+        change, stop = self._meeting.meet(point, commits, asks=asks, stops=state._stops)  # noqa: SLF001
+        self.stopped = self.stopped or stop
+        return change
+
+    def _look(self) -> None:
+        """Has rank 0 learn what the provider asks, and whether newcomers wait."""
+        now = time.monotonic()
+        if self.world.rank != 0 or now - self._looked_at < _LOOK_SECONDS:
+            return
+        self._looked_at = now
+        self._newcomers = tickets.waiting(self.communicator)
+        for request in self._requests.pending(self.world):
+            if isinstance(request, Places):
+                self._requests.settled(request, tickets.make(self.communicator, request.count, _TICKET_SECONDS))
+            elif request not in self._asked and any(0 <= rank < self.world.size for rank in request.ranks):
+                self._asked.append(request)
+
+    # A change that all ranks know of
+
+    def _change(self) -> None:
+        """Makes the change of which the ranks know. RemoteError: another rank is gone."""
+        mine = {rank for request in self._asked for rank in request.ranks}
+        if self._state._leaves:  # noqa: SLF001
+            mine.add(self.world.rank)
+        leavers, newcomers = gather_leavers(self.communicator, mine, self._newcomers)
+        for request in self._asked:
+            self._requests.settled(request, None)
+        self._newcomers = 0
+        if self.world.rank in leavers:
+            self._left = self.stopped = True
+        elif leavers:
+            self._membership.exclude(leavers)
+        elif newcomers > 0:
+            self._grow(newcomers)
+
+    def _grow(self, newcomers: int) -> None:
+        size = (ctypes.c_int32 * 1)()
+        if self.world.rank == 0:
+            size[0] = tickets.admit(self.communicator, min(newcomers, _MOST_NEWCOMERS))
+        self.communicator.broadcast(size)
+        if size[0] > self.communicator.size:
+            self._membership.grow(size[0])
+
+
+_running: list[Training] = []
+
+
+def run(  # noqa: PLR0913
+    train: typing.Callable[[typing.Any], T],
+    state: State,
+    *,
+    policies: typing.Mapping[str, Policy] | None = None,
+    requests: Requests | None = None,
+    hear: typing.Callable[[Event], None] | None = None,
+    least_ranks: int = 1,
+    patience: float = 120.0,
+) -> T | None:
+    """Calls `train(state)` on every rank, and again whenever ranks were lost, left, or came: from the last commit, with
+    another `state.communicator` and another `state.world`, in the same processes.
+
+    `policies` decide shares of the work for each membership, which `state.share(name)` gives. `requests` knows what the
+    provider asks; None: what events ask, of which rank 0 then tells `hear`. The job ends where fewer than `least_ranks`
+    are left, or a change takes more than `patience` seconds. Returns what `train` returned; None: this rank has left.
+
+    Exceptions of `train` end the rank, unless a loss is behind them. ElasticError: the job cannot go on; NcclError: the
+    ranks could not come together at first.
+    """
+    membership = Membership(least_ranks, patience)
+    training = Training(state, membership, requests or EventRequests(hear), policies or {})
+    _running.append(training)
+    try:
+        return training.run(train)
+    finally:
+        _running.remove(training)
+
+
+def world() -> World:
+    """Returns this rank's place in the training that runs. ElasticError: none runs."""
+    if not _running:
+        raise ElasticError("no training runs: call elastic.run(train, state)")
+    return _running[-1].world
+
+
+def make_ticket(uses: int = 1, seconds: float = _TICKET_SECONDS) -> str:
+    """Returns a ticket with which so many more processes of this user may join the training that runs.
+
+    It is a secret: hand it over in a file of mode 0600, whose name a newcomer finds in HARMONAIZE_TICKET_FILE. Errors:
+    ElasticError: none runs; LibraryError: the library knows no tickets; NcclError: the numbers are out of range.
+    """
+    if not _running:
+        raise ElasticError("no training runs: call elastic.run(train, state)")
+    return tickets.make(_running[-1].communicator, uses, seconds)

@@ -1,0 +1,81 @@
+"""A rank of an elastic training whose result tells whether a step was lost or done twice.
+
+Each step adds BATCH times its number to all elements of `total`, as a sum of the ranks' shares: after n steps they are
+BATCH * (1 + 2 + ... + n), whatever the ranks were. Lines of the input are orders to this rank: "leave", "ticket" (it
+prints one) and "stop" (the training ends). It prints a line for each membership, each step and its end.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+import numpy as np
+
+from harmonaize import elastic
+
+BATCH = 24
+# Between two steps, so that a test that kills a rank does so in the midst of them.
+PAUSE_SECONDS = 0.01
+
+
+class Orders:
+    """What the test tells this rank, read by a thread of its own."""
+
+    def __init__(self) -> None:
+        self._words: list[str] = []
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        for line in sys.stdin:
+            self._words.append(line.strip())
+
+    def follow(self, state: elastic.NumpyState) -> None:
+        """Does what was asked."""
+        while self._words:
+            word = self._words.pop(0)
+            if word == "leave":
+                state.leave()
+            elif word == "stop":
+                state.stop()
+            elif word == "ticket":
+                say("ticket", elastic.make_ticket(1, 600))
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+def train(state: elastic.NumpyState, orders: Orders) -> str:
+    world = state.world
+    say("world", world.rank, world.size, world.epoch)
+    share = state.share("batch")
+    part = np.empty_like(state.total)
+    while not state.should_stop():
+        orders.follow(state)
+        part.fill(share.samples * (state.step + 1))
+        state.communicator.all_reduce(part)
+        state.total += part
+        state.step += 1
+        state.commit()
+        say("step", state.step)
+        time.sleep(PAUSE_SECONDS)
+        state.check()
+    return "done"
+
+
+def main() -> None:
+    orders = Orders()
+    # Rank 0 of the beginning alone knows the state: the others have to be sent it.
+    first = 0.0 if os.environ.get("RANK") == "0" else -1.0
+    state = elastic.NumpyState(total=np.full(1000, first), step=0)
+    policies = {"batch": elastic.keep_global_batch(BATCH)}
+    result = elastic.run(lambda one: train(one, orders), state, policies=policies, patience=40)
+    wrong = np.count_nonzero(state.total != BATCH * state.step * (state.step + 1) / 2)
+    say("end", result, state.should_stop(), "step", state.step, "wrong", wrong)
+
+
+if __name__ == "__main__":
+    main()

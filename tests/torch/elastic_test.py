@@ -1,0 +1,39 @@
+"""Training with DistributedDataParallel goes on when ranks are killed, and ends with the parameters that it would have
+had without.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parents[1] / "plugins" / "python")]
+
+from daemons import PROGRAMS, daemon_in_folder  # noqa: E402
+from elastic_jobs import elastic_job  # noqa: E402
+
+PROGRAM = str(HERE / "elastic_rank.py")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_training_goes_on(tmp_path: pathlib.Path, restarts: bool) -> None:  # noqa: FBT001
+    if not (PROGRAMS / "harmonaized").exists():
+        pytest.skip("there is no daemon: build the target harmonaized, or set HARMONAIZE_BUILD")
+    with daemon_in_folder() as daemon, elastic_job(daemon, tmp_path, "elastic-torch", 4, PROGRAM) as job:
+        job.await_steps(0, 1, 2, 3)
+        job.kill(1, 2)
+        job.await_world(0, 2)
+        job.await_steps(0, 3)
+        if restarts:
+            daemon.process.kill()
+            daemon.process.wait()
+            daemon.start()
+            job.await_steps(0, 3)
+        job.order(3, "stop")
+        ends = [job.ends(place) for place in (0, 3)]
+        assert len(set(ends)) == 1, ends
+        assert ends[0].startswith("end done step"), ends
+        assert ends[0].endswith("same"), ends
