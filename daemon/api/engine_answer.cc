@@ -117,26 +117,4 @@ void AnswerOnceKept(const ApiServices& services, std::shared_ptr<HttpExchange> e
                [](EngineRooms& rooms) { return rooms.events().records().Flusher(); });
 }
 
-void AnswerOnceKnown(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
-                     std::function<void(EngineRooms&, AnswerLater)> ask) {
-  const uint32_t tenant = exchange->request().caller.tenant.number;
-  const bool asked =
-      services.gate->Post([services, tenant, exchange, ask = std::move(ask)](EngineRooms& rooms) {
-        ask(rooms, [services, tenant, exchange,
-                    flush = rooms.events().records().Flusher()](Result<nlohmann::json> document) {
-          auto known = std::make_shared<const Result<nlohmann::json>>(std::move(document));
-          services.work->Post(
-              [tags = services.tags, exchange, known, flush] {
-                flush();
-                const Result<DocumentMaker> maker =
-                    known->ok() ? Result<DocumentMaker>([known] { return **known; })
-                                : Result<DocumentMaker>(known->status());
-                Answer(*tags, *exchange, maker);
-              },
-              tenant);
-        });
-      });
-  if (!asked) exchange->Respond(HttpProblem(503, "the daemon is about to end"));
-}
-
 }  // namespace harmonaize::daemon

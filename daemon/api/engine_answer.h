@@ -35,11 +35,4 @@ void AnswerLater(const ApiServices& services, std::shared_ptr<HttpExchange> exch
 void AnswerOnceKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                     std::function<Result<nlohmann::json>(EngineRooms&)> ask);
 
-/// Called once with what a request is answered with.
-using AnswerLater = std::function<void(Result<nlohmann::json>)>;
-/// Does so where the answer may come later, from another host. `ask` calls what it is given on the
-/// engine's thread.
-void AnswerOnceKnown(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
-                     std::function<void(EngineRooms&, AnswerLater)> ask);
-
 }  // namespace harmonaize::daemon

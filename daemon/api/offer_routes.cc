@@ -83,15 +83,13 @@ void ServeAnswer(const ApiServices& services, std::shared_ptr<HttpExchange> exch
   const Result<OfferAnswer> answer = kRead(exchange->request().body);
   if (!answer.ok()) return exchange->Respond(HttpProblem(answer.status()));
   const TenantIdentity tenant = exchange->request().caller.tenant;
-  AnswerOnceKnown(services, std::move(exchange),
-                  [tenant, id = parameters.at("id"), answer = *answer](EngineRooms& rooms,
-                                                                       AnswerLater respond) {
-                    rooms.offers().Answer(
-                        tenant, id, answer, [respond](const Result<Offer>& offer) {
-                          respond(offer.ok() ? Result<json>(Describe(*offer, false))
-                                             : Result<json>(offer.status()));
-                        });
-                  });
+  AnswerLater(
+      services, std::move(exchange), 200,
+      [tenant, id = parameters.at("id"), answer = *answer](EngineRooms& rooms, AnswerDone done) {
+        rooms.offers().Answer(tenant, id, answer, [done](const Result<Offer>& offer) {
+          done(offer.ok() ? Result<json>(Describe(*offer, false)) : Result<json>(offer.status()));
+        });
+      });
 }
 
 template <OfferStep::Kind kKind>

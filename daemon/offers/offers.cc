@@ -218,7 +218,12 @@ void Offers::Answer(const TenantIdentity& tenant, const std::string& which,
   const Result<OfferBook::Entry*> found = book_.FindNamed(&tenant.name, which);
   if (!found.ok()) return answered(found.status());
   OfferBook::Entry& entry = **found;
-  if (entry.is_own) return answered(AnswerOwn(entry, answer));
+  if (entry.is_own) {
+    AfterKept(tenant.number, [answered = std::move(answered), offer = AnswerOwn(entry, answer)] {
+      answered(offer);
+    });
+    return;
+  }
   // What has ended stays as it is, so the copy tells the whole truth.
   if (entry.offer.has_ended()) return answered(WithAnswer(entry.offer, answer, UnixSeconds(), 0));
   const Job* const job = JobOf(entry.offer);

@@ -51,6 +51,17 @@ def right_calls(job, event):
                                                   "data": {"text": "for a test"}})
                                         for target in ("", job)]),
         "GET /v1/hosts": (operators, [({}, "", None)]),
+        "GET /v1/offers": (everybody, [({}, "", None), ({}, f"?job={job}&state=open", None)]),
+        # Of offers that the test makes.
+        "GET /v1/offers/{id}": (everybody, []),
+        "POST /v1/offers": (operators, []),
+        "POST /v1/offers/{id}/accept": (tenants, []),
+        "POST /v1/offers/{id}/counter": (tenants, []),
+        "POST /v1/offers/{id}/decline": (tenants, []),
+        "POST /v1/offers/{id}/keep": (operators, []),
+        "POST /v1/offers/{id}/propose": (operators, []),
+        "POST /v1/offers/{id}/take": (operators, []),
+        "POST /v1/offers/{id}/withdraw": (operators, []),
         "POST /v1/events/{id}/acknowledge": (everybody, [({"id": event}, "", None),
                                                          ({"id": event}, "", {})]),
         "POST /v1/events/{id}/extend": (everybody, [
@@ -241,6 +252,33 @@ def tokens_are_taken_back(document, operator):
         check(answer[0] == expected, f"{answer}")
 
 
+def offers_are_answered(document, tenant, operator, job):
+    """Each offer goes through the steps of one line, to the states that stand beside them."""
+
+    def call(caller, method, path, target, body, expected):
+        answer = caller.call(method, target, encoded(body))
+        document.judge(f"{method} {path}", f"{caller.name}: {target}", answer)
+        told = json.loads(answer[2])
+        check(answer[0] == 200 and told["state"] == expected, f"{target} {body}: {answer}")
+        return told["id"]
+
+    steps_of_offers = (
+        ((tenant, "counter", {"ranks": 3}, "countered"), (operator, "keep", None, "offered"),
+         (operator, "propose", {"ranks": 2, "within_seconds": 900}, "offered"),
+         (tenant, "counter", {"ranks": 1}, "countered"), (operator, "take", {}, "accepted"),
+         (operator, "withdraw", {"reason": "for a test"}, "broken")),
+        ((tenant, "decline", {"reason": "not now"}, "declined"),),
+        ((tenant, "accept", {}, "accepted"), (operator, "withdraw", None, "broken")))
+    for steps in steps_of_offers:
+        order = {"job": job, "kind": "grow", "ranks": 4, "within_seconds": 600}
+        offer = call(operator, "POST", "/v1/offers", "/v1/offers", order, "offered")
+        for caller in (tenant, operator):
+            call(caller, "GET", "/v1/offers/{id}", f"/v1/offers/{offer}", None, "offered")
+        for caller, verb, body, expected in steps:
+            call(caller, "POST", f"/v1/offers/{{id}}/{verb}", f"/v1/offers/{offer}/{verb}", body,
+                 expected)
+
+
 def wrong(document, callers):
     for operation, description in document.operations.items():
         method, path = operation.split(" ", 1)
@@ -301,6 +339,7 @@ def main():
             document = Document(tenant.call("GET", "/v1/openapi.json")[2])
             right(document, [tenant, operator, token], job)
             tokens_are_taken_back(document, operator)
+            offers_are_answered(document, tenant, operator, job)
             wrong(document, [tenant, operator])
             unseen = [one for one, seen in document.seen.items()
                       if not any(status < 300 for status in seen) or

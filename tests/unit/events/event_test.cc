@@ -21,7 +21,7 @@ TEST(EventType, IsFoundByItsNameWithAndWithoutPrefix) {
     EXPECT_TRUE(info.when.ends_with('.')) << info.name;
     EXPECT_TRUE(names.insert(info.name).second) << info.name << " stands twice";
   }
-  EXPECT_EQ(names.size(), 32);
+  EXPECT_EQ(names.size(), 33);
   for (const char* const name : {"", "rank", "rank.", "rank.*", "Rank.late", "io.harmonaize.",
                                  "io.harmonaize.io.harmonaize.rank.late"}) {
     EXPECT_EQ(EventTypeNamed(name), std::nullopt) << name;
