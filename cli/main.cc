@@ -13,6 +13,7 @@
 #include "cli/jobs/jobs_command.h"
 #include "cli/maintenance/maintenance_command.h"
 #include "cli/manual/manual_command.h"
+#include "cli/offers/offers_command.h"
 #include "cli/plan/plan_command.h"
 #include "cli/probe/probe_command.h"
 #include "cli/promises/promises_command.h"
@@ -40,6 +41,7 @@ constexpr char kFooter[] =
     "  harmonaize status --stuck\n"
     "  harmonaize dashboard\n"
     "  harmonaize ticket make llama --file llama.ticket\n"
+    "  harmonaize offers\n"
     "  harmonaize drain --wait --restart --within 10min\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
     "  harmonaize requirements job.toml --explain\n"
@@ -70,6 +72,8 @@ int main(int argc, char** argv) {
   harmonaize::AddProbeCommand(app, command_line);
   harmonaize::AddMaintenanceCommand(app, command_line);
   harmonaize::AddDrainCommand(app, command_line);
+  harmonaize::AddOffersCommand(app, command_line);
+  harmonaize::AddOfferCommand(app, command_line);
   harmonaize::AddPromisesCommand(app, command_line);
   harmonaize::AddRequirementsCommand(app, command_line);
   harmonaize::AddTicketCommand(app, command_line);

@@ -77,6 +77,18 @@ std::vector<Continuation> AnnouncementNames(const std::string& socket) {
   return names;
 }
 
+std::vector<Continuation> OfferNames(const std::string& socket) {
+  const Result<DaemonHttp> daemon = FindHttp(socket);
+  if (!daemon.ok()) return {};
+  const Result<Json> offers = GetDocument(*daemon, "/v1/offers?state=open");
+  if (!offers.ok()) return {};
+  std::vector<Continuation> names;
+  for (const Json& offer : ListAt(*offers, "offers")) {
+    names.push_back({TextAt(offer, "id"), TextAt(offer, "kind") + ", " + TextAt(offer, "state")});
+  }
+  return names;
+}
+
 /// Returns the ids of the events that this user can answer.
 std::vector<Continuation> EventNames(const std::string& socket) {
   const Result<DaemonHttp> daemon = FindTenantsHttp(socket);
@@ -112,6 +124,7 @@ std::vector<Continuation> NamesOf(std::string_view kind, const std::string& sock
   if (kind == "ADDRESS") names = HostNames(socket);
   if (kind == "TOKEN") names = TokenNames(socket);
   if (kind == "ANNOUNCEMENT") names = AnnouncementNames(socket);
+  if (kind == "OFFER") names = OfferNames(socket);
   if (kind == "EVENT") names = EventNames(socket);
   std::erase_if(names, [](const Continuation& name) { return !IsPlainWord(name.word); });
   return names;
