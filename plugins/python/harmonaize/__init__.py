@@ -34,6 +34,7 @@ from harmonaize.jobs import (
     Timed,
 )
 from harmonaize.notices import Answer, Promise, Promises
+from harmonaize.offers import Offer, OfferTerms
 from harmonaize.policy import Policy, TenantPolicy
 from harmonaize.progress import Progress
 from harmonaize.requirements import Grant, Granted, Requirements, Shortfall
@@ -69,6 +70,8 @@ __all__ = [
     "Missed",
     "NewTicket",
     "NoDaemonError",
+    "Offer",
+    "OfferTerms",
     "Operation",
     "Policy",
     "ProblemError",

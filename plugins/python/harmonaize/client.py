@@ -22,6 +22,7 @@ from harmonaize.job_list import JOBS, job_list
 from harmonaize.jobs import Communicator, CommunicatorRanks, Job, JobSummary, Operation
 from harmonaize.kept_events import kept_events
 from harmonaize.notices import Answer, Promises
+from harmonaize.offers import Offer, terms_body
 from harmonaize.policy import Policy
 from harmonaize.progress import Progress
 from harmonaize.request import Query, Request, path_of
@@ -305,6 +306,67 @@ class Client:
             raise
         return True
 
+    # Offers
+
+    def offers(self, job: str | None = None, *, state: str | None = None) -> tuple[Offer, ...]:
+        """Returns the offers to the caller's jobs, the newest first; operators get all of this host.
+
+        `state` is one of the states, or "open" for all that have not ended.
+        """
+        query = {name: value for name, value in (("job", job), ("state", state)) if value is not None}
+        answer = self._answer_to(Request("GET", path_of("v1", "offers"), query))
+        return answer.objects("offers", Offer.from_fields)
+
+    def offer(self, offer: Offer | str) -> Offer:
+        """Returns an offer as it is now. ProblemError 404: the caller has no such offer."""
+        return Offer.from_fields(self._fields("v1", "offers", _id_of(offer)))
+
+    def accept_offer(self, offer: Offer | str) -> Offer:
+        """Accepts an offer for the whole job. Of several answers the first one that counts is the job's.
+
+        ProblemError 404: no such offer of the caller's; 409: it cannot be answered so, and the text says why; 429: too
+        many answers; 503: the host that has made it does not reply.
+        """
+        return self._answer_offer(offer, "accept", {})
+
+    def decline_offer(self, offer: Offer | str, *, not_again: float = 0, reason: str = "") -> Offer:
+        """Declines an offer, and does not want to be asked for the same for `not_again` seconds. Errors: as above."""
+        body: dict[str, typing.Any] = {"not_again_for_seconds": not_again}
+        if reason:
+            body["reason"] = reason
+        return self._answer_offer(offer, "decline", body)
+
+    def counter_offer(self, offer: Offer | str, **terms: typing.Any) -> Offer:
+        """Asks for something else: `ranks`, `which`, `due`, `price`, `bytes_per_second`, with a `reason`.
+
+        Errors: as of accept_offer; ProblemError 400: terms that no offer can have.
+        """
+        return self._answer_offer(offer, "counter", terms_body(**terms))
+
+    def make_offer(self, job: str, kind: str, **order: typing.Any) -> Offer:
+        """Makes an offer, as an operator: the names of `order` are those of POST /v1/offers in docs/http.md.
+
+        ProblemError 400: the order is wrong; 404: there is no such job; 409: the job cannot be asked now.
+        """
+        body = {"job": job, "kind": kind, **order}
+        return Offer.from_fields(self._answer_to(Request("POST", path_of("v1", "offers"), body=body)))
+
+    def take_offer(self, offer: Offer | str) -> Offer:
+        """Takes the job's counter-proposal, as an operator. ProblemError 409: there is none."""
+        return self._answer_offer(offer, "take", {})
+
+    def keep_offer(self, offer: Offer | str, *, reason: str = "") -> Offer:
+        """Refuses the job's counter-proposal, as an operator: the offer stands. ProblemError 409: there is none."""
+        return self._answer_offer(offer, "keep", terms_body(reason=reason))
+
+    def propose_offer(self, offer: Offer | str, **terms: typing.Any) -> Offer:
+        """Offers other terms, as an operator; they are named as for counter_offer."""
+        return self._answer_offer(offer, "propose", terms_body(**terms))
+
+    def withdraw_offer(self, offer: Offer | str, *, reason: str = "") -> Offer:
+        """Takes an offer back, as an operator. Places that a job has accepted are a promise that is broken."""
+        return self._answer_offer(offer, "withdraw", terms_body(reason=reason))
+
     def call(self, method: str, path: str, body: typing.Any = None, query: Query | None = None) -> typing.Any:
         """Makes any call of docs/http.md, such as an operator's, and returns its document, None where there is none.
 
@@ -316,6 +378,10 @@ class Client:
         if not plain or not path.startswith("/"):
             raise ValueError(f"{path!r} is no path: it begins with /, is encoded, and has no query")
         return self._call(Request(method.upper(), path, query or {}, body=body))
+
+    def _answer_offer(self, offer: Offer | str, verb: str, body: dict[str, typing.Any]) -> Offer:
+        path = path_of("v1", "offers", _id_of(offer), verb)
+        return Offer.from_fields(self._answer_to(Request("POST", path, body=body)))
 
     def _answer(self, event: Event | str, answer: str, body: dict[str, typing.Any]) -> Answer:
         name = event.id if isinstance(event, Event) else event
@@ -361,3 +427,7 @@ def connect(  # noqa: PLR0913
     client = Client(endpoint, timeout)
     Connection(endpoint, timeout).close()
     return client
+
+
+def _id_of(offer: Offer | str) -> str:
+    return offer.id if isinstance(offer, Offer) else offer

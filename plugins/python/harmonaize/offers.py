@@ -1,0 +1,109 @@
+"""Offers of the provider to jobs that run, and what is answered to them."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import typing
+
+from harmonaize.documents import Fields, Raw, format_time
+
+END_STATES = frozenset({"declined", "expired", "withdrawn", "fulfilled", "broken"})
+
+
+@dataclasses.dataclass(frozen=True)
+class OfferTerms:
+    """What one party proposes: how many ranks, which (empty: the job chooses), due when, at what price."""
+
+    ranks: int
+    which: tuple[int, ...]
+    due: datetime.datetime | None
+    price: float | None
+    bytes_per_second: float | None
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> OfferTerms:
+        """Reads the terms in an offer, or in its counter-proposal."""
+        return cls(
+            ranks=fields.integer("ranks"),
+            which=fields.integers("which"),
+            due=fields.optional_time("due"),
+            price=fields.optional_number("price"),
+            bytes_per_second=fields.optional_number("bytes_per_second"),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """An offer as it is. `kind` is grow, reclaim, move or slow_down; docs/http.md lists the states."""
+
+    id: str
+    revision: int
+    job: str
+    job_name: str
+    kind: str
+    state: str
+    terms: OfferTerms
+    counter: OfferTerms | None
+    round: int
+    most_rounds: int
+    deadline: datetime.datetime | None
+    can_be_refused: bool
+    purpose: str
+    reason: str
+    broken_by: str | None
+    raw: Raw = dataclasses.field(repr=False, compare=False)
+
+    @property
+    def ended(self) -> bool:
+        """Tells whether nothing of it changes any more."""
+        return self.state in END_STATES
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> Offer:
+        """Reads /v1/offers/{id}."""
+        counter = fields.optional_fields("counter")
+        return cls(
+            id=fields.text("id"),
+            revision=fields.integer("revision"),
+            job=fields.text("job"),
+            job_name=fields.text("job_name", ""),
+            kind=fields.text("kind"),
+            state=fields.text("state"),
+            terms=OfferTerms.from_fields(fields),
+            counter=None if counter is None else OfferTerms.from_fields(counter),
+            round=fields.integer("round", 0),
+            most_rounds=fields.integer("most_rounds", 0),
+            deadline=fields.optional_time("deadline"),
+            can_be_refused=fields.yes("can_be_refused", default=True),
+            purpose=fields.text("purpose", ""),
+            reason=fields.text("reason", ""),
+            broken_by=fields.optional_text("broken_by"),
+            raw=fields.raw,
+        )
+
+
+def terms_body(
+    *,
+    ranks: int | None = None,
+    which: typing.Sequence[int] = (),
+    due: datetime.datetime | None = None,
+    price: float | None = None,
+    bytes_per_second: float | None = None,
+    reason: str = "",
+) -> dict[str, typing.Any]:
+    """Returns the body of a request that names these terms, and leaves the others as they are."""
+    body: dict[str, typing.Any] = {}
+    if ranks is not None:
+        body["ranks"] = ranks
+    if which:
+        body["which"] = list(which)
+    if due is not None:
+        body["due"] = format_time(due)
+    if price is not None:
+        body["price"] = price
+    if bytes_per_second is not None:
+        body["bytes_per_second"] = bytes_per_second
+    if reason:
+        body["reason"] = reason
+    return body
