@@ -219,6 +219,7 @@ void Job::TakeSignals() {
 
 void Job::TakeEnds() {
   std::optional<int> first_failed;
+  std::vector<int> failed;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     if (ranks_[i].ended()) continue;
     const std::optional<ChildEnd> end = ranks_[i].PollEnd();
@@ -226,11 +227,25 @@ void Job::TakeEnds() {
     // Processes that the rank leaves behind in its group end with it.
     ranks_[i].SignalGroup(SIGTERM);
     // If several fail at once, one that was killed is the likelier cause.
+    if (!end->success()) failed.push_back(static_cast<int>(i));
     const bool cause = !end->success() && (!first_failed || end->by_signal);
     if (cause) first_failed = static_cast<int>(i);
   }
-  if (first_failed && phase_ == Phase::kRunning) Fail(*first_failed);
+  if (first_failed && phase_ == Phase::kRunning && !GoesOnWithout(failed)) Fail(*first_failed);
   if (AllEnded() && !drain_deadline_) drain_deadline_ = Clock::now() + options_.grace;
+}
+
+// Ranks that have ended well are not lost: the others may end at another time.
+bool Job::GoesOnWithout(const std::vector<int>& failed) {
+  const int left = options_.ranks - lost_ - static_cast<int>(failed.size());
+  if (options_.least_ranks == 0 || left < options_.least_ranks) return false;
+  lost_ += static_cast<int>(failed.size());
+  for (const int rank : failed) {
+    ChildProcess& child = ranks_[static_cast<size_t>(rank)];
+    Say(fmt::format("rank {} (pid {}) {}; the job goes on without it", rank, child.pid(),
+                    child.PollEnd()->ToString()));
+  }
+  return true;
 }
 
 void Job::Fail(int rank) {

@@ -37,6 +37,8 @@ struct JobOptions {
   bool prefix = true;
   bool colour_output = false;  ///< Whether standard output takes colours.
   bool colour_error = false;   ///< Whether standard error does.
+  /// The job goes on while no more ranks fail than leave so many; 0: one that fails ends it.
+  int least_ranks = 0;
   /// Limit of the whole job; 0: none.
   std::chrono::milliseconds timeout{0};
   /// Time for the others, after one rank failed, to notice it and report it themselves.
@@ -60,9 +62,9 @@ class Job {
   /// relays, or null.
   Job(JobOptions options, LauncherSignals& signals, JobGuard& guard, ChildProcess* daemon);
 
-  /// Runs the job to its end. Returns its exit status: 0 when every rank returned 0, else that of
-  /// the rank that failed first (128 + n after signal n), 124 after a timeout, 125 to 127 when a
-  /// rank could not be started.
+  /// Runs the job to its end. Returns its exit status: 0 when every rank returned 0, or all but
+  /// those without which it went on, else that of the rank whose failure ended it (128 + n after
+  /// signal n), 124 after a timeout, 125 to 127 when a rank could not be started.
   int Run();
 
  private:
@@ -85,6 +87,7 @@ class Job {
   void CloseStream(Stream& stream);
   void TakeSignals();
   void TakeEnds();
+  bool GoesOnWithout(const std::vector<int>& failed);
   void Fail(int rank);
   void NoteDaemonEnd();
   void NoteBrokenOutput();
@@ -117,6 +120,7 @@ class Job {
   std::optional<Clock::time_point> job_deadline_;
   std::optional<Clock::time_point> drain_deadline_;
   std::optional<int> failed_rank_;
+  int lost_ = 0;        ///< Ranks that have failed, and without which the job went on.
   int own_status_ = 0;  // if the launcher itself ends the job: a timeout, a signal
 };
 

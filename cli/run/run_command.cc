@@ -57,12 +57,13 @@ starts a private one that ends with the job.
 
 How a job ends: with its ranks. When one fails, the others have --error-wait seconds to notice and
 say what they saw; then they get SIGTERM and, --grace seconds later, SIGKILL, as does everything
-else in their process groups. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to all ranks; a
+else in their process groups. With --elastic it goes on without ranks that fail, as long as enough
+are left: the program shrinks its communicator (ncclCommShrink, harmonaize.elastic). SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to all ranks; a
 second one kills them. SIGUSR1 and SIGUSR2 are passed on and change nothing else. Signals that the
 launcher was started to ignore, as by nohup, stay ignored.
 
 Exit status: that of the rank that failed first, 128+n when signal n killed it or ended the job; 0
-when all ranks returned 0; 2 for a wrong command line, or a file of requirements that cannot be read
+when all ranks returned 0, but for those without which an elastic job went on; 2 for a wrong command line, or a file of requirements that cannot be read
 or has mistakes, which are all listed; 124 after --timeout; 125 when the launcher itself failed; 126
 and 127 when the program cannot be executed or found.
 
@@ -71,6 +72,7 @@ Examples:
   harmonaize run -n 2 --env NCCL_DEBUG=INFO -- python3 train.py --epochs 1
   harmonaize run -n 4 --name llama --kind training -- python3 train.py
   harmonaize run -n 4 --requirements job.toml -- python3 train.py
+  harmonaize run -n 4 --elastic 2 --name llama -- python3 elastic_train.py
   harmonaize run -n 8 --daemon=private --timeout 600 -- ./my_nccl_program)";
 
 // Help for `run`: CLI11 does not know that a program's command line follows.
@@ -92,6 +94,7 @@ struct RunOptions {
   std::string requirements;  ///< A file; absolute once it is checked.
   std::string stated_name;   ///< The job's name by that file; "" if it has none.
   std::vector<std::string> assignments;
+  int elastic = 0;  ///< The fewest ranks with which the job goes on; 0: it needs all.
   double timeout = 0;
   double grace = 5;
   double error_wait = 1;
@@ -166,6 +169,7 @@ JobOptions MakeJobOptions(const RunOptions& options) {
   job.prefix = options.prefix || (options.ranks > 1 && !options.no_prefix);
   job.colour_output = TakesColours(STDOUT_FILENO);
   job.colour_error = TakesColours(STDERR_FILENO);
+  job.least_ranks = options.elastic;
   job.timeout = Milliseconds(options.timeout);
   job.error_wait = Milliseconds(options.error_wait);
   job.grace = Milliseconds(options.grace);
@@ -276,6 +280,11 @@ int Run(const CLI::App& run, const CommandLine& command_line, RunOptions& option
     Complain(status.message());
     return kUsageStatus;
   }
+  if (options.elastic > options.ranks) {
+    Complain(fmt::format("--elastic {}: the job begins with {} ranks (-n), which is fewer",
+                         options.elastic, options.ranks));
+    return kUsageStatus;
+  }
   if (!TakeRequirements(options)) return kUsageStatus;
   const Result<int> exit_status = RunJob(options);
   if (exit_status.ok()) return *exit_status;
@@ -324,6 +333,11 @@ void AddOptions(CLI::App& run, RunOptions& options) {
   run.add_option("--env", options.assignments, "A variable for every rank; may be repeated")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
+  run.add_option("--elastic", options.elastic,
+                 "Go on without ranks that fail, while so many are left\n"
+                 "(default: one that fails ends the job)")
+      ->check(CLI::Range(1, kMostRanks, "1 to 1024"))
+      ->type_name("MIN");
   run.add_option("--timeout", options.timeout, "End the job after so long (default: never)")
       ->check(CLI::Range(0.0, 1e7, "0 to 10000000"))
       ->type_name("SECONDS");

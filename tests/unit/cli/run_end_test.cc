@@ -54,6 +54,35 @@ TEST(RunEnd, AKilledRankEndsTheOthers) {
   for (const pid_t rank : ranks) EXPECT_TRUE(WaitUntilGone(rank));
 }
 
+TEST(RunEnd, AnElasticJobGoesOnWithoutRanksThatFail) {
+  Launched run(RunScript({"-n", "4", "--elastic", "2"},
+                         "test $RANK = 1 && exit 3; test $RANK = 2 && kill -9 $$; sleep 0.5; "
+                         "echo done"));
+  EXPECT_EQ(run.Wait(), 0);
+  EXPECT_NE(run.error().find("exited with status 3; the job goes on without it"), std::string::npos)
+      << run.error();
+  EXPECT_NE(run.error().find("was killed by SIGKILL (Killed); the job goes on without it"),
+            std::string::npos)
+      << run.error();
+  EXPECT_NE(run.output().find("[0] done"), std::string::npos);
+  EXPECT_NE(run.output().find("[3] done"), std::string::npos);
+}
+
+TEST(RunEnd, AnElasticJobEndsWithTheFailureThatLeavesTooFewRanks) {
+  Launched run(RunScript({"-n", "3", "--elastic", "2", "--error-wait", "0"},
+                         "test $RANK = 0 && exit 3; test $RANK = 1 && sleep 0.5 && exit 4; "
+                         "exec sleep 1000"));
+  EXPECT_EQ(run.Wait(), 4);
+  EXPECT_NE(run.error().find("exited with status 4; ending the other ranks"), std::string::npos)
+      << run.error();
+}
+
+TEST(RunEnd, AnElasticJobBeginsWithAsManyRanksAsItNeeds) {
+  Launched run(RunScript({"-n", "2", "--elastic", "3"}, ":"));
+  EXPECT_EQ(run.Wait(), 2);
+  EXPECT_NE(run.error().find("--elastic 3"), std::string::npos) << run.error();
+}
+
 TEST(RunEnd, TheOthersMaySayWhatTheySaw) {
   // What a program does whose library reports the lost rank.
   Launched run(RunScript({"-n", "2", "--error-wait", "5"},
