@@ -62,9 +62,9 @@ Result<std::unique_ptr<OfferWatch>> OfferWatch::Open(const std::string& job) {
       auto changes,
       EventSubscription::Open(ClientSocketPlaces(), {.types = "offer.changed", .job = job}));
   std::unique_ptr<OfferWatch> watch(new OfferWatch(std::move(changes)));
-  HZ_ASSIGN_OR_RETURN(const std::string answer,
+  HZ_ASSIGN_OR_RETURN(const std::string listed,
                       CallDaemon({.target = "/v1/offers?state=open&job=" + EncodeForUrl(job)}));
-  const json document = json::parse(answer, nullptr, false);
+  const json document = json::parse(listed, nullptr, false);
   const auto offers = document.is_object() ? document.find("offers") : document.end();
   if (offers == document.end() || !offers->is_array()) return watch;
   for (auto one = offers->rbegin(); one != offers->rend(); ++one) {

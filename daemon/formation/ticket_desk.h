@@ -150,7 +150,6 @@ class TicketDesk {
     Status why;
   };
 
-  struct Ended;
   static bool IsOwner(const Order& order, const Asker& asker);
   static bool IsOwner(const Ended& ended, const Asker& asker);
   Status WhyNot(const TicketDigest& digest, const Asker& asker) const;
