@@ -137,34 +137,34 @@ HttpRoute PostRoute(const ApiServices& services, const char* pattern, HttpAudien
 }  // namespace
 
 std::vector<HttpRoute> OfferRoutes(const ApiServices& services) {
-  constexpr HttpAudience kTenants = HttpAudience::kTenants;
-  constexpr HttpAudience kOperators = HttpAudience::kOperators;
+  constexpr HttpAudience kAnyTenant = HttpAudience::kTenants;
+  constexpr HttpAudience kAnOperator = HttpAudience::kOperators;
   return {
       {.method = "GET",
        .pattern = "/v1/offers",
-       .audience = kTenants,
+       .audience = kAnyTenant,
        .serve = [services](std::shared_ptr<HttpExchange> exchange,
                            const HttpParameters&) { ServeList(services, std::move(exchange)); }},
       {.method = "GET",
        .pattern = "/v1/offers/{id}",
-       .audience = kTenants,
+       .audience = kAnyTenant,
        .serve =
            [services](std::shared_ptr<HttpExchange> exchange, const HttpParameters& parameters) {
              ServeOne(services, std::move(exchange), parameters);
            }},
       {.method = "POST",
        .pattern = "/v1/offers",
-       .audience = kOperators,
+       .audience = kAnOperator,
        .serve = [services](std::shared_ptr<HttpExchange> exchange,
                            const HttpParameters&) { ServeMake(services, std::move(exchange)); }},
-      PostRoute(services, "/v1/offers/{id}/accept", kTenants, &ServeAnswer<&AcceptIn>),
-      PostRoute(services, "/v1/offers/{id}/decline", kTenants, &ServeAnswer<&DeclineIn>),
-      PostRoute(services, "/v1/offers/{id}/counter", kTenants, &ServeAnswer<&CounterIn>),
-      PostRoute(services, "/v1/offers/{id}/take", kOperators, &ServeStep<OfferStep::Kind::kTake>),
-      PostRoute(services, "/v1/offers/{id}/keep", kOperators, &ServeStep<OfferStep::Kind::kKeep>),
-      PostRoute(services, "/v1/offers/{id}/withdraw", kOperators,
+      PostRoute(services, "/v1/offers/{id}/accept", kAnyTenant, &ServeAnswer<&AcceptIn>),
+      PostRoute(services, "/v1/offers/{id}/decline", kAnyTenant, &ServeAnswer<&DeclineIn>),
+      PostRoute(services, "/v1/offers/{id}/counter", kAnyTenant, &ServeAnswer<&CounterIn>),
+      PostRoute(services, "/v1/offers/{id}/take", kAnOperator, &ServeStep<OfferStep::Kind::kTake>),
+      PostRoute(services, "/v1/offers/{id}/keep", kAnOperator, &ServeStep<OfferStep::Kind::kKeep>),
+      PostRoute(services, "/v1/offers/{id}/withdraw", kAnOperator,
                 &ServeStep<OfferStep::Kind::kWithdraw>),
-      PostRoute(services, "/v1/offers/{id}/propose", kOperators, &ServePropose)};
+      PostRoute(services, "/v1/offers/{id}/propose", kAnOperator, &ServePropose)};
 }
 
 }  // namespace harmonaize::daemon
