@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -32,10 +33,25 @@ std::string QueryOf(const HttpRequest& request, const char* name) {
   return found == request.query.end() ? std::string() : found->second;
 }
 
+/// Errors: kInvalidArgument for a state that no offer can have.
+Status CheckState(const std::string& state) {
+  std::string known = "open";
+  for (int i = 0; i < kOfferStateCount; ++i) {
+    const std::string_view name = NameOf(static_cast<OfferState>(i));
+    if (name == state) return Status::Ok();
+    known.append(", ").append(name);
+  }
+  if (state.empty() || state == "open") return Status::Ok();
+  return InvalidArgument("'state' is one of {}", known);
+}
+
 void ServeList(const ApiServices& services, std::shared_ptr<HttpExchange> exchange) {
   const HttpCaller caller = exchange->request().caller;
   const std::string job = QueryOf(exchange->request(), "job");
   const std::string state = QueryOf(exchange->request(), "state");
+  if (const Status status = CheckState(state); !status.ok()) {
+    return exchange->Respond(HttpProblem(status));
+  }
   AnswerWithMaker(
       services, std::move(exchange),
       [caller, job, state](EngineRooms& rooms) -> Result<DocumentMaker> {

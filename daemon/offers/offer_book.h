@@ -27,7 +27,7 @@ class OfferBook {
   struct Entry {
     Offer offer;
     bool is_own = false;  ///< This daemon has made it, and decides about it.
-    /// Sessions of the ranks that are named, as they were when the offer was made.
+    /// Sessions of the ranks that are named, as they were when these were offered or agreed on.
     std::vector<uint32_t> sessions = {};
   };
 

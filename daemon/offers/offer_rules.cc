@@ -250,6 +250,12 @@ Result<Offer> WithStep(const Offer& offer, const OfferStep& step, double now_sec
     return InvalidUsage("the tenant has made no counter-proposal that could be taken or refused");
   }
   if (step.kind == OfferStep::Kind::kTake) {
+    if (now_seconds >= offer.counter.due_seconds) {
+      return InvalidUsage(
+          "the counter-proposal was for a time that has passed, {}: keep to the offer, or propose "
+          "other terms",
+          WhenText(offer.counter.due_seconds));
+    }
     return AsOf(Agreed(offer, offer.counter, ranks_here), now_seconds, ranks_here);
   }
   Offer next = Changed(offer, kOffered);
@@ -258,10 +264,8 @@ Result<Offer> WithStep(const Offer& offer, const OfferStep& step, double now_sec
   if (step.kind == OfferStep::Kind::kPropose) {
     HZ_RETURN_IF_ERROR(CheckTerms(offer.kind, step.terms, now_seconds));
     next.terms = step.terms;
-    next.deadline_seconds = step.deadline_seconds.value_or(offer.deadline_seconds);
-    if (next.takes_ranks()) {
-      next.deadline_seconds = std::min(next.deadline_seconds, next.terms.due_seconds);
-    }
+    next.deadline_seconds =
+        std::min(step.deadline_seconds.value_or(offer.deadline_seconds), next.terms.due_seconds);
     if (next.deadline_seconds <= now_seconds) {
       return InvalidArgument("{} has passed, so nobody could answer until then",
                              WhenText(next.deadline_seconds));

@@ -34,6 +34,10 @@ constexpr RateLimit kAnswersOfTenant{.per_second = 1, .burst = 64};
 /// after a failure, or after a restart of the daemon, comes back within it.
 constexpr double kJobStaysAwaySeconds = 60;
 
+bool TakesRanks(OfferKind kind) {
+  return kind == OfferKind::kReclaim || kind == OfferKind::kMove;
+}
+
 /// Returns whether an offer and a new one of the other kind could both be about the same ranks.
 bool AreAboutRanks(OfferKind a, OfferKind b) {
   return a != OfferKind::kSlowDown && b != OfferKind::kSlowDown;
@@ -105,24 +109,44 @@ Status Offers::CheckOrder(const Job& job, const OfferOrder& order, double now_se
                            MomentText(static_cast<int64_t>(order.deadline_seconds)),
                            MomentText(static_cast<int64_t>(order.terms.due_seconds)));
   }
-  const std::vector<int32_t> here = services_.by_job->RanksHere(job);
-  if (here.empty()) {
+  if (!services_.by_job->HasRanksHere(&job)) {
     return InvalidUsage(
         "job '{}' has no ranks on this host: make the offer at a host where it has some",
         job.label());
   }
-  if (order.kind != OfferKind::kReclaim && order.kind != OfferKind::kMove) return Status::Ok();
-  if (order.terms.ranks > static_cast<int32_t>(here.size())) {
-    return InvalidArgument("job '{}' has {} on this host, so {} cannot leave it", job.label(),
-                           RankList(here), order.terms.ranks);
+  if (!TakesRanks(order.kind) && (!order.can_be_refused || order.is_enforced)) {
+    return InvalidArgument(
+        "a {} can be refused, and nothing of it is enforced: that is for ranks that leave",
+        NameOf(order.kind));
   }
-  for (const int32_t rank : order.terms.which) {
-    if (std::find(here.begin(), here.end(), rank) == here.end()) {
+  return CheckRanks(job, order.kind, order.terms, nullptr);
+}
+
+// Ranks that have left since the offer was made, which is `before`, are still part of it.
+Status Offers::CheckRanks(const Job& job, OfferKind kind, const OfferTerms& terms,
+                          const Offer* before) const {
+  if (!TakesRanks(kind)) return Status::Ok();
+  std::vector<int32_t> known = services_.by_job->RanksHere(job);
+  const auto here = static_cast<int32_t>(known.size());
+  if (terms.ranks > (before == nullptr ? here : std::max(here, before->ranks_before))) {
+    return InvalidArgument("job '{}' has {} on this host, so {} cannot leave it", job.label(),
+                           RankList(known), terms.ranks);
+  }
+  if (before != nullptr) {
+    known.insert(known.end(), before->terms.which.begin(), before->terms.which.end());
+  }
+  for (const int32_t rank : terms.which) {
+    if (std::find(known.begin(), known.end(), rank) == known.end()) {
       return InvalidArgument("rank {} of job '{}' is not on this host, which has {}", rank,
-                             job.label(), RankList(here));
+                             job.label(), RankList(services_.by_job->RanksHere(job)));
     }
   }
   return Status::Ok();
+}
+
+Status Offers::CheckOtherTerms(const Offer& offer, const OfferTerms& terms) const {
+  const Job* const job = JobOf(offer);
+  return job == nullptr ? Status::Ok() : CheckRanks(*job, offer.kind, terms, &offer);
 }
 
 // Two offers about ranks of one job on one host could not tell whose ranks have come or left.
@@ -154,6 +178,9 @@ Result<Offer> Offers::Step(const std::string& which, const OfferStep& step) {
   const double now = UnixSeconds();
   LookAt(*entry, now);
   HZ_ASSIGN_OR_RETURN(const Offer next, WithStep(entry->offer, step, now, RanksHere(entry->offer)));
+  if (step.kind == OfferStep::Kind::kPropose) {
+    HZ_RETURN_IF_ERROR(CheckOtherTerms(entry->offer, step.terms));
+  }
   Change(*entry, next);
   if (step.kind == OfferStep::Kind::kPropose) AnswerInAdvanceFor(*entry);
   return entry->offer;
@@ -241,7 +268,11 @@ Result<Offer> Offers::AnswerOwn(OfferBook::Entry& entry, const OfferAnswer& answ
   LookAt(entry, now);
   HZ_ASSIGN_OR_RETURN(const Offer next,
                       WithAnswer(entry.offer, answer, now, RanksHere(entry.offer)));
-  if (next.revision != entry.offer.revision) Change(entry, next);
+  if (next.revision == entry.offer.revision) return entry.offer;
+  if (answer.kind == OfferAnswer::Kind::kCounter) {
+    HZ_RETURN_IF_ERROR(CheckOtherTerms(entry.offer, Merged(entry.offer.terms, answer.counter)));
+  }
+  Change(entry, next);
   return entry.offer;
 }
 
@@ -275,6 +306,10 @@ void Offers::AnswerInAdvanceFor(OfferBook::Entry& entry) {
 void Offers::Change(OfferBook::Entry& entry, const Offer& next) {
   const Offer before = entry.offer;
   book_.Change(entry, next);
+  const Job* const job = JobOf(next);
+  if (job != nullptr && next.terms.which != before.terms.which) {
+    entry.sessions = SessionsOf(*job, next.terms.which);
+  }
   Log(LogLevel::kInfo, kLogInit, "{} to job '{}' of {} is {}{}{}", next.id,
       next.job_name.empty() ? next.job.text() : next.job_name, next.tenant.name, NameOf(next.state),
       next.reason.empty() ? "" : ": ", next.reason);

@@ -111,6 +111,9 @@ class Offers final : public CommunicatorObserver {
   static constexpr std::chrono::milliseconds kLookEvery{200};
 
   Status CheckOrder(const Job& job, const OfferOrder& order, double now_seconds);
+  Status CheckRanks(const Job& job, OfferKind kind, const OfferTerms& terms,
+                    const Offer* before) const;
+  Status CheckOtherTerms(const Offer& offer, const OfferTerms& terms) const;
   Status CheckMayAsk(const Job& job, const OfferOrder& order, double now_seconds);
   Job* JobOf(const Offer& offer) const;
   int32_t RanksHere(const Offer& offer) const;

@@ -297,6 +297,42 @@ TEST(Offers, ARankThatHasAgreedToLeaveAndStaysIsEnded) {
   ExpectAllEndWell(&ranks);
 }
 
+// The job names another rank than was asked for, and that one stays, too.
+TEST(Offers, OfRanksThatTheJobHasNamedInsteadTheseAreEnded) {
+  TestCluster cluster(2);
+  const std::string maker = cluster.daemon(1).socket_path();
+  HostedRanks ranks(&cluster, {0, 1, 1});
+  ranks.Start([&](int rank) {
+    setenv("HARMONAIZE_JOB", "elastic", 1);
+    ncclComm_t all = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(all), ranks.ranks());
+    if (rank == 0) {
+      const std::string id = MakeOffer(
+          maker, {{"kind", "reclaim"}, {"which", {2}}, {"within_seconds", 60}, {"enforced", true}});
+      const std::string target = "/v1/offers/" + id;
+      const Answer absent = AskTenants(maker, "POST", target + "/counter", {{"which", {0}}});
+      EXPECT_EQ(absent.first, 400) << absent.second;
+      const Answer too_many = AskTenants(maker, "POST", target + "/counter", {{"ranks", 3}});
+      EXPECT_EQ(too_many.first, 400) << too_many.second;
+      const Answer elsewhere = AskOperators(maker, target + "/propose", {{"which", {0}}});
+      EXPECT_EQ(elsewhere.first, 400) << elsewhere.second;
+      EXPECT_EQ(StateOf(maker, id), "offered") << "what is refused changes nothing";
+      // To the provider it makes no difference which rank leaves.
+      const Answer other = AskTenants(maker, "POST", target + "/counter",
+                                      {{"which", {1}}, {"due_within_seconds", 3}});
+      EXPECT_EQ(other.second.value("state", ""), "accepted") << other.second;
+      EXPECT_TRUE(Eventually(kLongestWait, [&] { return StateOf(maker, id) == "broken"; }));
+    }
+    float data = 1;
+    EXPECT_EQ(ncclAllReduce(&data, &data, 1, ncclFloat, ncclSum, all, nullptr), ncclRemoteError);
+    const std::string why = ncclGetLastError(all);
+    EXPECT_TRUE(rank == 1 || why.find("rank 1") != std::string::npos) << why;
+    EXPECT_NCCL(ncclCommAbort(all));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
 // Maintenance that ends what runs at a host is a reclaim for a job that is elastic, and for no
 // other. A job that has agreed to send less does so.
 TEST(Offers, AnAnnouncementAsksElasticJobsForTheirRanks) {
@@ -408,6 +444,17 @@ TEST(Offers, WhatCannotBeIsRefused) {
               "rank 1 of job");
       refused(400, {{"job", job}, {"kind", "reclaim"}, {"ranks", 2}, {"within_seconds", 9}},
               "cannot leave");
+      refused(400,
+              {{"job", job}, {"kind", "grow"}, {"within_seconds", 9}, {"can_be_refused", false}},
+              "a grow can be refused");
+      refused(400,
+              {{"job", job},
+               {"kind", "slow_down"},
+               {"bytes_per_second", 1e9},
+               {"within_seconds", 9},
+               {"enforced", true}},
+              "nothing of it is enforced");
+      EXPECT_EQ(AskTenants(maker, "GET", "/v1/offers?state=opn").first, 400);
       // Tenants make no offers, not to themselves either: they may only read the list.
       EXPECT_EQ(AskTenants(maker, "POST", "/v1/offers",
                            {{"job", job}, {"kind", "grow"}, {"within_seconds", 9}})

@@ -153,6 +153,31 @@ TEST(OfferRules, ACounterProposalThatAsksForTheSameIsRefused) {
   EXPECT_EQ(WithAnswer(Grow(), same, kMade + 1, 4).status().code(), Code::kInvalidArgument);
 }
 
+TEST(OfferRules, ACounterProposalForATimeThatHasPassedIsNotTaken) {
+  const OfferAnswer counter{.kind = OfferAnswer::Kind::kCounter,
+                            .unique = 9,
+                            .counter = {.ranks = 1, .due_seconds = kMade + 10}};
+  const Result<Offer> countered = WithAnswer(Grow(), counter, kMade + 1, 4);
+  ASSERT_TRUE(countered.ok());
+  const OfferStep take{.kind = OfferStep::Kind::kTake};
+  EXPECT_EQ(WithStep(*countered, take, kMade + 9, 4)->state, kAccepted);
+  const Result<Offer> late = WithStep(*countered, take, kMade + 10, 4);
+  ASSERT_FALSE(late.ok()) << "the tenant would have broken it at once";
+  EXPECT_NE(late.status().message().find("a time that has passed"), std::string::npos);
+  EXPECT_EQ(WithStep(*countered, {.kind = OfferStep::Kind::kKeep}, kMade + 10, 4)->state, kOffered);
+}
+
+TEST(OfferRules, NobodyIsAskedForLongerThanUntilWhatIsDue) {
+  for (const Offer& offer : {Grow(), Reclaim()}) {
+    OfferTerms sooner = offer.terms;
+    sooner.due_seconds = kMade + 10;
+    const Result<Offer> proposed =
+        WithStep(offer, {.kind = OfferStep::Kind::kPropose, .terms = sooner}, kMade + 1, 4);
+    ASSERT_TRUE(proposed.ok()) << proposed.status().message();
+    EXPECT_EQ(proposed->deadline_seconds, kMade + 10);
+  }
+}
+
 TEST(OfferRules, OneThatDeclinesSaysWhenItMayBeAskedAgain) {
   OfferAnswer decline = AnAnswer(OfferAnswer::Kind::kDecline);
   decline.quiet_seconds = 3600;
