@@ -77,6 +77,7 @@ std::vector<Continuation> AnnouncementNames(const std::string& socket) {
   return names;
 }
 
+/// Returns the ids of the offers that have not ended.
 std::vector<Continuation> OfferNames(const std::string& socket) {
   const Result<DaemonHttp> daemon = FindHttp(socket);
   if (!daemon.ok()) return {};

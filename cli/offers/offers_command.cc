@@ -11,6 +11,7 @@
 
 #include "cli/command_line.h"
 #include "cli/daemon_http.h"
+#include "cli/jobs/job_search.h"
 #include "cli/json_view.h"
 #include "cli/maintenance/time_words.h"
 #include "cli/offers/offer_table.h"
@@ -90,6 +91,13 @@ struct OfferOptions {
   bool json = false;
 };
 
+/// Returns the whole id where a word is the beginning of one, as tables show it; else the word: the
+/// daemon knows jobs by name, also those that have ended.
+std::string WholeJobId(const DaemonHttp& daemon, const std::string& word) {
+  const Result<std::string> id = AskForJobId(daemon, word);
+  return id.ok() && id->starts_with(word) ? *id : word;
+}
+
 Result<std::string> List(const OffersOptions& options) {
   HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindHttp(options.socket));
   std::string target = "/v1/offers";
@@ -98,7 +106,9 @@ Result<std::string> List(const OffersOptions& options) {
     target += separator + "state=open";
     separator = "&";
   }
-  if (!options.job.empty()) target += separator + "job=" + EncodeForUrl(options.job);
+  if (!options.job.empty()) {
+    target += separator + "job=" + EncodeForUrl(WholeJobId(daemon, options.job));
+  }
   HZ_ASSIGN_OR_RETURN(const std::string answer, CallDaemon(daemon, {.target = target}));
   return options.json ? IndentJson(answer) : OfferTable(answer);
 }
@@ -139,8 +149,8 @@ void AddReason(const OfferOptions& options, Json* body) {
   if (!options.reason.empty()) (*body)["reason"] = options.reason;
 }
 
-Result<Json> OrderOf(const OfferOptions& options) {
-  Json body = {{"job", options.job}, {"kind", options.kind}};
+Result<Json> OrderOf(const OfferOptions& options, const std::string& job) {
+  Json body = {{"job", job}, {"kind", options.kind}};
   HZ_RETURN_IF_ERROR(AddTerms(options, &body));
   HZ_RETURN_IF_ERROR(AddDeadline(options, &body));
   if (options.least_ranks > 0) body["least_ranks"] = options.least_ranks;
@@ -214,28 +224,29 @@ constexpr Verb kVerbs[] = {
      "that is broken by it.",
      true, &NothingBut, "withdraw offer-3f9a01c28be4d705"}};
 
-/// Calls as an operator, or as the tenant whose jobs are asked.
-Result<std::string> Post(const OfferOptions& options, bool is_operators, const std::string& target,
+Result<std::string> Post(const DaemonHttp& daemon, bool as_json, const std::string& target,
                          const Json& body) {
-  const Result<DaemonHttp> daemon =
-      is_operators ? FindOperatorsHttp(options.socket) : FindTenantsHttp(options.socket);
-  HZ_RETURN_IF_ERROR(daemon.status());
   const std::string text = body.dump(-1, ' ', false, Json::error_handler_t::replace);
   HZ_ASSIGN_OR_RETURN(const std::string answer,
-                      CallDaemon(*daemon, {.method = "POST", .target = target, .body = text}));
-  if (options.json) return IndentJson(answer);
+                      CallDaemon(daemon, {.method = "POST", .target = target, .body = text}));
+  if (as_json) return IndentJson(answer);
   HZ_ASSIGN_OR_RETURN(const Json offer, ParseDocument(answer));
   return OfferLine(offer) + "\n";
 }
 
 Result<std::string> Make(const OfferOptions& options) {
-  HZ_ASSIGN_OR_RETURN(const Json order, OrderOf(options));
-  return Post(options, true, "/v1/offers", order);
+  HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindOperatorsHttp(options.socket));
+  HZ_ASSIGN_OR_RETURN(const Json order, OrderOf(options, WholeJobId(daemon, options.job)));
+  return Post(daemon, options.json, "/v1/offers", order);
 }
 
+/// Calls as an operator, or as the tenant whose job is asked.
 Result<std::string> Change(const OfferOptions& options, const Verb& verb) {
   HZ_ASSIGN_OR_RETURN(const Json body, verb.body(options));
-  return Post(options, verb.is_operators,
+  const Result<DaemonHttp> daemon =
+      verb.is_operators ? FindOperatorsHttp(options.socket) : FindTenantsHttp(options.socket);
+  HZ_RETURN_IF_ERROR(daemon.status());
+  return Post(*daemon, options.json,
               fmt::format("/v1/offers/{}/{}", EncodeForUrl(options.id), verb.name), body);
 }
 
@@ -243,14 +254,16 @@ std::string CheckRate(const std::string& text) {
   return ParseMeasure(Measure::kRate, text).status().message();
 }
 
-void AddTimeOption(CLI::App* command, const char* name, std::string* value, const char* what) {
-  command->add_option(name, *value, what)
+CLI::Option* AddTimeOption(CLI::App* command, const char* name, std::string* value,
+                           const char* what) {
+  return command->add_option(name, *value, what)
       ->check(CLI::Validator(CheckSecondsWord, ""))
       ->type_name("TIME");
 }
 
-void AddMomentOption(CLI::App* command, const char* name, std::string* value, const char* what) {
-  command->add_option(name, *value, what)
+CLI::Option* AddMomentOption(CLI::App* command, const char* name, std::string* value,
+                             const char* what) {
+  return command->add_option(name, *value, what)
       ->check(CLI::Validator(CheckMomentWord, ""))
       ->type_name("MOMENT");
 }
@@ -263,9 +276,10 @@ void AddTermOptions(CLI::App* command, OfferOptions* options) {
       ->delimiter(',')
       ->check(CLI::NonNegativeNumber)
       ->type_name("RANKS");
-  AddTimeOption(command, "--later", &options->later,
-                "Due so long from now: places are kept, ranks have left, a\nrate holds until then");
-  AddMomentOption(command, "--due", &options->due, "The same as a moment");
+  CLI::Option* const later = AddTimeOption(
+      command, "--later", &options->later,
+      "Due so long from now: places are kept, ranks have left, a\nrate holds until then");
+  AddMomentOption(command, "--due", &options->due, "The same as a moment")->excludes(later);
   command->add_option("--rate", options->rate, "Of a slow_down, such as '100 MB/s'")
       ->check(CLI::Validator(CheckRate, ""))
       ->type_name("RATE");
@@ -275,8 +289,10 @@ void AddTermOptions(CLI::App* command, OfferOptions* options) {
 }
 
 void AddDeadlineOptions(CLI::App* command, OfferOptions* options) {
-  AddTimeOption(command, "--within", &options->within, "To be answered so long from now");
-  AddMomentOption(command, "--deadline", &options->deadline, "The same as a moment");
+  CLI::Option* const within =
+      AddTimeOption(command, "--within", &options->within, "To be answered so long from now");
+  AddMomentOption(command, "--deadline", &options->deadline, "The same as a moment")
+      ->excludes(within);
 }
 
 void AddReasonOption(CLI::App* command, OfferOptions* options) {

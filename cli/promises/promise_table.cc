@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/json_view.h"
+#include "cli/offers/offer_table.h"
 #include "cli/text_table.h"
 
 namespace harmonaize {
@@ -43,10 +44,12 @@ Result<std::string> PromiseTable(std::string_view document) {
                MomentAt(promise, "began"), Outcome(promise), std::to_string(jobs.size()),
                std::to_string(std::count(jobs.begin(), jobs.end(), true))});
   }
-  if (table.empty()) return std::string("no promises\n");
   std::string text;
-  table.Print(&text);
-  return text;
+  if (!table.empty()) table.Print(&text);
+  const std::string offers = AgreedOfferTable(ListAt(json, "offers"));
+  if (!text.empty() && !offers.empty()) text += "\n";
+  text += offers;
+  return text.empty() ? std::string("no promises\n") : text;
 }
 
 }  // namespace harmonaize

@@ -7,8 +7,8 @@
 
 namespace harmonaize {
 
-/// Returns a table of promises, the newest last. Errors: kRemoteError for a text that is no JSON
-/// object.
+/// Returns a table of "promises", the newest last, and one of those of "offers" that were agreed
+/// on, the newest first. Errors: kRemoteError for a text that is no JSON object.
 Result<std::string> PromiseTable(std::string_view document);
 
 }  // namespace harmonaize

@@ -8,14 +8,15 @@
 #include "cli/command_line.h"
 #include "cli/daemon_http.h"
 #include "cli/json_view.h"
+#include "cli/offers/offer_table.h"
 #include "cli/promises/promise_table.h"
 
 namespace harmonaize {
 namespace {
 
 constexpr char kDescription[] =
-    "Show what notice was promised before maintenance, reclaims and restarts, and whether it was "
-    "kept.";
+    "Show what notice was promised before maintenance, reclaims and restarts, what was agreed by "
+    "offers, and whether it was kept.";
 
 constexpr char kFooter[] =
     R"(A promise of notice is a floor: what was announced for a later time must not begin before it. A tenant
@@ -28,11 +29,16 @@ been said before; 'open' is still to come, or nobody has said that it began; 'no
 anybody saying that it began. A job counts once, however often it was told of changes; it has
 acknowledged if it has what it was told last.
 
+Below are the offers ('harmonaize offers') that a job has agreed to, or could not refuse: 'open' is to
+be done until it is due; 'kept'; or 'broken' by the tenant, whose ranks have not come or left, or by
+the provider, who has taken the places back. --json has them as "offers".
+
 Exit status: 0; 1 when no daemon answered, or it refused; 2 for wrong options.
 
 Examples:
   harmonaize promises
-  harmonaize promises --json | jq '.promises[] | select(.kept == false)')";
+  harmonaize promises --json | jq '.promises[] | select(.kept == false)'
+  harmonaize promises --json | jq '.offers[] | select(.state == "broken")')";
 
 struct PromisesOptions {
   std::string socket;
@@ -41,8 +47,11 @@ struct PromisesOptions {
 
 Result<std::string> Show(const PromisesOptions& options) {
   HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindHttp(options.socket));
-  HZ_ASSIGN_OR_RETURN(const std::string answer, CallDaemon(daemon, {.target = "/v1/promises"}));
-  return options.json ? IndentJson(answer) : PromiseTable(answer);
+  HZ_ASSIGN_OR_RETURN(Json document, GetDocument(daemon, "/v1/promises"));
+  HZ_ASSIGN_OR_RETURN(const Json offers, GetDocument(daemon, "/v1/offers"));
+  document["offers"] = AgreedOffers(ListAt(offers, "offers"));
+  const std::string text = document.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return options.json ? IndentJson(text) : PromiseTable(text);
 }
 
 }  // namespace

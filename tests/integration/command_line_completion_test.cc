@@ -8,9 +8,12 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/integration/command_line.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/hosts_case.h"
+#include "tests/support/rank_runner.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -94,6 +97,28 @@ TEST(BashCompletion, KnowsWhatIsAnnounced) {
             (Words{"disks"}));
   EXPECT_EQ(CompletedByBash({"events", "--acknowledge", ""}, daemon.socket_path()), Words{})
       << "no job was told";
+}
+
+TEST(BashCompletion, KnowsTheOffersThatHaveNotEnded) {
+  const DaemonProcess daemon;
+  const std::string socket = daemon.socket_path();
+  EXPECT_EQ(CompletedByBash({"offer", "make", "llama", "s"}), (Words{"slow_down"}));
+  ncclUniqueId id;
+  ncclComm_t communicator = nullptr;
+  ASSERT_NCCL(ncclGetUniqueId(&id));
+  ASSERT_NCCL(ncclCommInitRank(&communicator, 1, id, 0));
+  const Ended jobs = RunCommand({"jobs", "--json"}, socket);
+  const std::string job = nlohmann::json::parse(jobs.output).at("jobs").at(0).at("id");
+  const Ended made =
+      RunCommand({"offer", "make", job, "grow", "--within", "10min", "--json"}, socket);
+  ASSERT_EQ(made.status, 0) << made.error;
+  const std::string offer = nlohmann::json::parse(made.output).at("id");
+  for (const char* const verb : {"accept", "take"}) {
+    EXPECT_EQ(CompletedByBash({"offer", verb, "of"}, socket), (Words{offer}));
+  }
+  EXPECT_EQ(RunCommand({"offer", "withdraw", offer}, socket).status, 0);
+  EXPECT_EQ(CompletedByBash({"offer", "accept", "of"}, socket), Words{});
+  EXPECT_NCCL(ncclCommDestroy(communicator));
 }
 
 TEST(BashCompletion, NeverPutsATenantsNameIntoTheCommandLineThatTheShellWouldExpand) {

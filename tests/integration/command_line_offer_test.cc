@@ -63,7 +63,12 @@ TEST_F(OfferCommandTest, AnOfferIsMadeListedCounteredAndTaken) {
   const json taken = Offer({"take", id.substr(0, 14)});
   EXPECT_EQ(taken.at("state"), "accepted");
   EXPECT_EQ(taken.at("ranks"), 2);
+  ExpectHolds(Run({"promises"}).output, id);
+  ExpectHolds(Run({"promises"}).output, "  open\n");
   EXPECT_EQ(Offer({"withdraw", id, "--reason", "a host has failed"}).at("broken_by"), "provider");
+  const json promised = json::parse(Run({"promises", "--json"}).output);
+  EXPECT_EQ(promised.at("promises"), json::array());
+  EXPECT_EQ(promised.at("offers").at(0).at("state"), "broken");
   EXPECT_EQ(Run({"offers"}).output, "no offers\n");
   ExpectHolds(Run({"offers", "--all"}).output, "broken by the provider");
 }
@@ -86,6 +91,31 @@ TEST_F(OfferCommandTest, OneThatIsDeclinedIsNotMadeAgainUnlessOneInsists) {
   EXPECT_EQ(Run(insists).status, 0);
 }
 
+TEST_F(OfferCommandTest, AnOfferIsKeptToAndReplacedByAnother) {
+  const std::string id = Offer({"make", "llama", "grow", "--ranks", "4", "--within", "10min",
+                                "--later", "1h", "--price", "2"})
+                             .value("id", "");
+  Offer({"counter", id, "--price", "1", "--later", "2h", "--ranks", "3"});
+  ExpectHolds(Run({"offers"}).output, "take " + id + ", or keep, or propose\n");
+  const json kept = Offer({"keep", id, "--reason", "others pay that"});
+  EXPECT_EQ(kept.at("state"), "offered");
+  EXPECT_EQ(kept.at("price"), 2);
+  ExpectHolds(Run({"offers"}).output, "reason: others pay that\n");
+  const json proposed = Offer({"propose", id, "--ranks", "3", "--within", "20min"});
+  EXPECT_EQ(proposed.at("ranks"), 3);
+  EXPECT_EQ(proposed.at("price"), 2) << "what is not named stays";
+  EXPECT_EQ(Offer({"accept", id}).at("state"), "accepted");
+}
+
+TEST_F(OfferCommandTest, JobsAreFoundByTheBeginningOfTheirIdsThatTablesShow) {
+  const json jobs = json::parse(Run({"jobs", "--json"}).output);
+  const std::string job = jobs.at("jobs").at(0).at("id").get<std::string>().substr(0, 8);
+  const json made = Offer({"make", job, "grow", "--within", "10min"});
+  EXPECT_EQ(made.at("job_name"), "llama");
+  ExpectHolds(Run({"offers", "--job", job}).output, made.at("id"));
+  EXPECT_EQ(Run({"offers", "--job", "other"}).output, "no offers\n");
+}
+
 TEST_F(OfferCommandTest, MistakesAreNamed) {
   const auto expect = [&](int status, const std::vector<std::string>& words,
                           const std::string& text) {
@@ -97,6 +127,14 @@ TEST_F(OfferCommandTest, MistakesAreNamed) {
   expect(2, {"offer", "make", "llama", "party", "--within", "9s"}, "party");
   expect(2, {"offer", "make", "llama", "grow", "--within", "soon"}, "soon");
   expect(2, {"offer", "accept"}, "OFFER");
+  expect(2, {"offer", "make", "llama", "grow", "--within", "9s", "--deadline", "2099-01-01 00:00"},
+         "--within excludes --deadline");
+  expect(
+      2,
+      {"offer", "counter", "offer-0123456789abcdef", "--later", "9s", "--due", "2099-01-01 00:00"},
+      "--later excludes --due");
+  expect(1, {"offer", "make", "llama", "grow", "--within", "9s", "--must"},
+         "a grow can be refused");
   expect(1, {"offer", "accept", "offer-0123456789abcdef"}, "there is no offer");
   expect(1, {"offer", "make", "nobodys", "grow", "--within", "9s"}, "no such job");
   expect(1, {"offer", "make", "llama", "reclaim", "--which", "7", "--within", "9s"}, "rank 7");

@@ -64,6 +64,34 @@ Ran Command(uid_t user, std::vector<std::string> words) {
   return RunAs(user, words);
 }
 
+/// Starts a job of two ranks of Alice's, named "alices", which goes on until it is to end.
+pid_t StartJobOfAlice() {
+  const pid_t job = StartAs(kAlice, [] {
+    setenv("HARMONAIZE_SOCKET", kSystemSocket, 1);
+    setenv("HARMONAIZE_JOB", "alices", 1);
+    const std::vector<int> statuses = RunAsProcesses(2, [](int rank) {
+      ncclComm_t communicator;
+      if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
+      if (rank == 0) std::ofstream("/tmp/joined") << std::flush;
+      for (int i = 0; i < 3000 && access("/tmp/enough", F_OK) != 0; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      EXPECT_NCCL(ncclCommDestroy(communicator));
+      return 0;
+    });
+    return statuses == std::vector<int>{0, 0} ? 0 : 1;
+  });
+  for (int i = 0; i < 3000 && access("/tmp/joined", F_OK) != 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return job;
+}
+
+void EndJobOfAlice(pid_t job) {
+  std::ofstream("/tmp/enough") << std::flush;
+  EXPECT_EQ(StatusOf(job), 0);
+}
+
 class CommandsOfUsers : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -104,25 +132,7 @@ TEST_F(CommandsOfUsers, ShowEachTenantItsOwnAndTheOperatorAll) {
 TEST_F(CommandsOfUsers, LetTheOperatorReadAndChangeWhatIsAskedForATenantsJob) {
   PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
     const SystemDaemon daemon;
-    // Its ranks go on until the file is there.
-    const pid_t job = StartAs(kAlice, [] {
-      setenv("HARMONAIZE_SOCKET", kSystemSocket, 1);
-      setenv("HARMONAIZE_JOB", "alices", 1);
-      const std::vector<int> statuses = RunAsProcesses(2, [](int rank) {
-        ncclComm_t communicator;
-        if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
-        if (rank == 0) std::ofstream("/tmp/joined") << std::flush;
-        for (int i = 0; i < 3000 && access("/tmp/enough", F_OK) != 0; ++i) {
-          std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        }
-        EXPECT_NCCL(ncclCommDestroy(communicator));
-        return 0;
-      });
-      return statuses == std::vector<int>{0, 0} ? 0 : 1;
-    });
-    for (int i = 0; i < 3000 && access("/tmp/joined", F_OK) != 0; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    const pid_t job = StartJobOfAlice();
     std::ofstream("/tmp/job.toml") << "faults.late_after = '9 s'\n" << std::flush;
     for (const uid_t user : {uid_t(0), kAlice}) {
       const Ran none = Command(user, {"requirements", "--of", "alices"});
@@ -138,8 +148,7 @@ TEST_F(CommandsOfUsers, LetTheOperatorReadAndChangeWhatIsAskedForATenantsJob) {
     const Ran foreign = Command(kBob, {"requirements", "--of", "alices"});
     EXPECT_EQ(foreign.status, 1);
     ExpectHolds(foreign.text, "there is no job 'alices'");
-    std::ofstream("/tmp/enough") << std::flush;
-    EXPECT_EQ(StatusOf(job), 0);
+    EndJobOfAlice(job);
   });
 }
 
@@ -290,6 +299,55 @@ TEST_F(CommandsOfUsers, AnswerAndReadPromisesOfTheirOwnAlone) {
       EXPECT_EQ(refused.status, 1) << words.front();
       ExpectHolds(refused.text, "this user may not connect");
     }
+  });
+}
+
+/// Returns what a user is told who answers an offer, without the offer's id.
+Ran AnswerOffer(uid_t user, const std::string& verb, const std::string& offer) {
+  std::vector<std::string> words = {"offer", verb, offer};
+  if (verb == "counter") words.insert(words.end(), {"--ranks", "1"});
+  Ran ran = Command(user, words);
+  const size_t id = ran.text.find(offer);
+  if (id != std::string::npos) ran.text.erase(id, offer.size());
+  return ran;
+}
+
+TEST_F(CommandsOfUsers, ReadAndAnswerOffersToTheirOwnJobsAlone) {
+  PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
+    const SystemDaemon daemon;
+    const pid_t job = StartJobOfAlice();
+    const Ran made = Command(
+        0, {"offer", "make", "alices", "grow", "--ranks", "2", "--within", "10min", "--json"});
+    ASSERT_EQ(made.status, 0) << made.text;
+    const std::string id = json::parse(made.text).at("id");
+    EXPECT_EQ(Command(kBob, {"offers", "--all"}).text, "no offers\n");
+    EXPECT_EQ(Command(kBob, {"offers", "--job", "alices"}).text, "no offers\n");
+    for (const char* const verb : {"accept", "decline", "counter"}) {
+      const Ran foreign = AnswerOffer(kBob, verb, id);
+      EXPECT_EQ(foreign.status, 1);
+      EXPECT_EQ(foreign.text, AnswerOffer(kBob, verb, "offer-0123456789abcdef").text);
+      EXPECT_EQ(AnswerOffer(0, verb, id).status, 1) << "an operator answers for no tenant";
+    }
+    for (const uid_t user : {kAlice, kBob}) {
+      for (const std::vector<std::string>& words :
+           {std::vector<std::string>{"offer", "make", "alices", "grow", "--within", "10min"},
+            {"offer", "take", id},
+            {"offer", "keep", id},
+            {"offer", "propose", id, "--ranks", "1"},
+            {"offer", "withdraw", id}}) {
+        const Ran refused = Command(user, words);
+        EXPECT_EQ(refused.status, 1) << words[1];
+        ExpectHolds(refused.text, "this user may not connect");
+      }
+    }
+    const Ran own = Command(kAlice, {"offers"});
+    ExpectHolds(own.text, "answer with: harmonaize offer accept " + id);
+    EXPECT_EQ(own.text.find("tenant"), std::string::npos) << own.text;
+    EXPECT_EQ(LinesLike(Command(0, {"offers"}).text, id + " +(uid )?64001 +alices .*"), 1);
+    EXPECT_EQ(Command(kAlice, {"offer", "accept", id}).status, 0);
+    ExpectHolds(Command(kAlice, {"promises"}).text, id);
+    EXPECT_EQ(Command(kBob, {"promises"}).text, "no promises\n");
+    EndJobOfAlice(job);
   });
 }
 
