@@ -97,6 +97,25 @@ def test_the_examples_hear_of_a_lost_rank(
     assert job.id in {one.id for one in daemon.client().jobs()}
 
 
+def test_the_examples_answer_offers(page: dict[str, typing.Any], daemon: Daemon, job: Job) -> None:
+    operator = daemon.operator()
+
+    def answered(spare_ranks: int, kind: typing.Literal["grow", "reclaim"], ranks: int) -> harmonaize.Offer:
+        offer = operator.make_offer(job.name, kind, ranks=ranks, within_seconds=600, insist=True)
+        page["answer_offers"](daemon.client(), job.name, spare_ranks)
+        answered = operator.offer(offer)
+        if not answered.ended:
+            operator.withdraw_offer(offer)
+        return answered
+
+    assert answered(0, "grow", 4).state == "accepted"
+    assert answered(1, "reclaim", 1).state == "accepted"
+    countered = answered(1, "reclaim", 2)
+    assert countered.counter is not None
+    assert countered.counter.ranks == 1
+    assert answered(0, "reclaim", 2).state == "declined"
+
+
 def test_the_page_names_what_there_is() -> None:
     text = PAGE.read_text()
     table = re.findall(r"^\| `(\w+)", text, re.MULTILINE)

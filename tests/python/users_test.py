@@ -85,6 +85,48 @@ def test_another_users_requirements_are_not_seen_or_changed(daemon: Daemon, job:
     daemon.client().forget_requirements(job.id)
 
 
+def test_another_users_offers_are_not_seen_or_answered(daemon: Daemon, job: Job) -> None:
+    operator = daemon.operator()
+    made = operator.make_offer(job.name, "grow", within_seconds=600)
+    unknown = "offer-0123456789abcdef"
+
+    def look() -> list[typing.Any]:
+        client = harmonaize.connect(daemon.socket)
+        said = []
+        for name in (made.id, made.id[:14], unknown):
+            for ask in (
+                client.offer,
+                client.accept_offer,
+                client.decline_offer,
+                lambda name: client.counter_offer(name, ranks=2),
+            ):
+                try:
+                    said.append(str(ask(name)))
+                except harmonaize.ProblemError as problem:
+                    said.append(f"{problem.status} {problem.detail}".replace(name, "NAME"))
+        statuses = []
+        for step in (
+            client.take_offer,
+            client.keep_offer,
+            client.withdraw_offer,
+            lambda offer: client.propose_offer(offer, ranks=2),
+            lambda _: client.make_offer(job.name, "grow", within_seconds=600),
+        ):
+            try:
+                step(made.id)
+            except harmonaize.ProblemError as problem:
+                statuses.append(problem.status)
+        return [said, statuses, len(client.offers()), len(client.offers(job.name))]
+
+    said, statuses, *seen = as_other_user(look)
+    assert set(said) == {"404 there is no offer 'NAME' here; `harmonaize offers` lists them"}
+    assert len(said) == 12
+    assert statuses == [404, 404, 404, 404, 405]
+    assert seen == [0, 0]
+    assert operator.offer(made) == made
+    operator.withdraw_offer(made)
+
+
 def test_another_users_events_are_not_heard_or_answered(daemon: Daemon, job: Job) -> None:
     maintenance = daemon.announce(3600)
     (event,) = (one for one in daemon.client().kept_events("maintenance.scheduled") if _is_about(one, maintenance))

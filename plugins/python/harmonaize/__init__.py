@@ -34,7 +34,7 @@ from harmonaize.jobs import (
     Timed,
 )
 from harmonaize.notices import Answer, Promise, Promises
-from harmonaize.offers import Offer, OfferTerms
+from harmonaize.offers import AnswerTerms, Offer, OfferOrder, OfferTerms, ProposedTerms
 from harmonaize.policy import Policy, TenantPolicy
 from harmonaize.progress import Progress
 from harmonaize.requirements import Grant, Granted, Requirements, Shortfall
@@ -46,6 +46,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Answer",
     "AnswerError",
+    "AnswerTerms",
     "AsyncEventStream",
     "Caller",
     "Client",
@@ -71,6 +72,7 @@ __all__ = [
     "NewTicket",
     "NoDaemonError",
     "Offer",
+    "OfferOrder",
     "OfferTerms",
     "Operation",
     "Policy",
@@ -78,6 +80,7 @@ __all__ = [
     "Progress",
     "Promise",
     "Promises",
+    "ProposedTerms",
     "Rank",
     "Requirements",
     "Root",

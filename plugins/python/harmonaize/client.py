@@ -22,7 +22,7 @@ from harmonaize.job_list import JOBS, job_list
 from harmonaize.jobs import Communicator, CommunicatorRanks, Job, JobSummary, Operation
 from harmonaize.kept_events import kept_events
 from harmonaize.notices import Answer, Promises
-from harmonaize.offers import Offer, terms_body
+from harmonaize.offers import AnswerTerms, Offer, OfferKind, OfferOrder, ProposedTerms, body_of
 from harmonaize.policy import Policy
 from harmonaize.progress import Progress
 from harmonaize.request import Query, Request, path_of
@@ -278,8 +278,6 @@ class Client:
             raise ValueError("say for how many seconds, or until when")
         if until is None:
             return self._answer(event, "extend", {"seconds": seconds})
-        if until.tzinfo is None:
-            raise ValueError("the moment has no time zone: use datetime.now(datetime.UTC) and the like")
         return self._answer(event, "extend", {"until": format_time(until)})
 
     def promises(self) -> Promises:
@@ -336,19 +334,19 @@ class Client:
             body["reason"] = reason
         return self._answer_offer(offer, "decline", body)
 
-    def counter_offer(self, offer: Offer | str, **terms: typing.Any) -> Offer:
+    def counter_offer(self, offer: Offer | str, **terms: typing.Unpack[AnswerTerms]) -> Offer:
         """Asks for something else: `ranks`, `which`, `due`, `price`, `bytes_per_second`, with a `reason`.
 
-        Errors: as of accept_offer; ProblemError 400: terms that no offer can have.
+        Errors: as of accept_offer; ProblemError 400: terms that no offer can have; ValueError: `due` has no time zone.
         """
-        return self._answer_offer(offer, "counter", terms_body(**terms))
+        return self._answer_offer(offer, "counter", body_of(terms))
 
-    def make_offer(self, job: str, kind: str, **order: typing.Any) -> Offer:
+    def make_offer(self, job: str, kind: OfferKind, **order: typing.Unpack[OfferOrder]) -> Offer:
         """Makes an offer, as an operator: the names of `order` are those of POST /v1/offers in docs/http.md.
 
         ProblemError 400: the order is wrong; 404: there is no such job; 409: the job cannot be asked now.
         """
-        body = {"job": job, "kind": kind, **order}
+        body = {"job": job, "kind": kind, **body_of(order)}
         return Offer.from_fields(self._answer_to(Request("POST", path_of("v1", "offers"), body=body)))
 
     def take_offer(self, offer: Offer | str) -> Offer:
@@ -357,15 +355,15 @@ class Client:
 
     def keep_offer(self, offer: Offer | str, *, reason: str = "") -> Offer:
         """Refuses the job's counter-proposal, as an operator: the offer stands. ProblemError 409: there is none."""
-        return self._answer_offer(offer, "keep", terms_body(reason=reason))
+        return self._answer_offer(offer, "keep", {"reason": reason} if reason else {})
 
-    def propose_offer(self, offer: Offer | str, **terms: typing.Any) -> Offer:
-        """Offers other terms, as an operator; they are named as for counter_offer."""
-        return self._answer_offer(offer, "propose", terms_body(**terms))
+    def propose_offer(self, offer: Offer | str, **terms: typing.Unpack[ProposedTerms]) -> Offer:
+        """Offers other terms, as an operator; they are named as for counter_offer, with another `deadline`."""
+        return self._answer_offer(offer, "propose", body_of(terms))
 
     def withdraw_offer(self, offer: Offer | str, *, reason: str = "") -> Offer:
         """Takes an offer back, as an operator. Places that a job has accepted are a promise that is broken."""
-        return self._answer_offer(offer, "withdraw", terms_body(reason=reason))
+        return self._answer_offer(offer, "withdraw", {"reason": reason} if reason else {})
 
     def call(self, method: str, path: str, body: typing.Any = None, query: Query | None = None) -> typing.Any:
         """Makes any call of docs/http.md, such as an operator's, and returns its document, None where there is none.

@@ -42,7 +42,9 @@ def parse_time(text: str) -> datetime.datetime:
 
 
 def format_time(moment: datetime.datetime) -> str:
-    """Returns the moment as a daemon takes it: in UTC, with a Z."""
+    """Returns the moment as a daemon takes it: in UTC, with a Z. ValueError: it has no time zone."""
+    if moment.tzinfo is None:
+        raise ValueError("the moment has no time zone: use datetime.now(datetime.UTC) and the like")
     return moment.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
 
 

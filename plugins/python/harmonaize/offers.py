@@ -8,6 +8,7 @@ import typing
 
 from harmonaize.documents import Fields, Raw, format_time
 
+OfferKind = typing.Literal["grow", "reclaim", "move", "slow_down"]
 END_STATES = frozenset({"declined", "expired", "withdrawn", "fulfilled", "broken"})
 
 
@@ -83,27 +84,56 @@ class Offer:
         )
 
 
-def terms_body(
-    *,
-    ranks: int | None = None,
-    which: typing.Sequence[int] = (),
-    due: datetime.datetime | None = None,
-    price: float | None = None,
-    bytes_per_second: float | None = None,
-    reason: str = "",
-) -> dict[str, typing.Any]:
-    """Returns the body of a request that names these terms, and leaves the others as they are."""
-    body: dict[str, typing.Any] = {}
-    if ranks is not None:
-        body["ranks"] = ranks
-    if which:
-        body["which"] = list(which)
-    if due is not None:
-        body["due"] = format_time(due)
-    if price is not None:
-        body["price"] = price
-    if bytes_per_second is not None:
-        body["bytes_per_second"] = bytes_per_second
-    if reason:
-        body["reason"] = reason
-    return body
+class AnswerTerms(typing.TypedDict, total=False):
+    """What a counter-proposal may name; the rest stays as it was offered. `due_within_seconds` is `due` from now on."""
+
+    ranks: int
+    which: typing.Sequence[int]
+    due: datetime.datetime
+    due_within_seconds: float
+    price: float
+    bytes_per_second: float
+    reason: str
+
+
+class ProposedTerms(AnswerTerms, total=False):
+    """What an operator may propose instead, and until when that may be answered."""
+
+    deadline: datetime.datetime
+    within_seconds: float
+
+
+class OfferOrder(typing.TypedDict, total=False):
+    """What an operator may say of an offer besides its job and kind. `deadline` or `within_seconds` says until when it
+    may be answered; a counter-proposal within `least_ranks`, `latest_due` and `least_price` is taken at once.
+    """
+
+    ranks: int
+    which: typing.Sequence[int]
+    deadline: datetime.datetime
+    within_seconds: float
+    due: datetime.datetime
+    due_within_seconds: float
+    price: float
+    bytes_per_second: float
+    least_ranks: int
+    latest_due: datetime.datetime
+    latest_due_within_seconds: float
+    least_price: float
+    rounds: int
+    can_be_refused: bool
+    enforced: bool
+    urgency: typing.Literal["low", "normal", "high"]
+    purpose: str
+    insist: bool
+
+
+def body_of(terms: typing.Mapping[str, typing.Any]) -> dict[str, typing.Any]:
+    """Returns the body of a request that names these terms. ValueError: a moment has no time zone."""
+    return {name: _plain(value) for name, value in terms.items()}
+
+
+def _plain(value: typing.Any) -> typing.Any:
+    if isinstance(value, datetime.datetime):
+        return format_time(value)
+    return list(value) if isinstance(value, (tuple, range)) else value
