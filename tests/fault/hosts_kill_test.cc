@@ -493,7 +493,8 @@ TEST(HostsKill, AShrunkCommunicatorOutlivesAHostThatItHasLeft) {
 bool HasNoCommunicator(DaemonProcess& daemon) {
   const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
   EXPECT_TRUE(status.ok()) << status.status().message();
-  for (const auto& tenant : nlohmann::json::parse(*status).at("tenants")) {
+  const auto document = nlohmann::json::parse(*status);
+  for (const auto& tenant : document.at("tenants")) {
     if (!tenant.at("communicators").empty()) return false;
   }
   return true;
