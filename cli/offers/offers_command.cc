@@ -63,7 +63,7 @@ struct OffersOptions {
   bool json = false;
 };
 
-/// What the subcommands of `offer` take; each takes some of it.
+/// The options of the subcommands of `offer`. Each subcommand sets some of them.
 struct OfferOptions {
   std::string socket;
   std::string id;
@@ -240,7 +240,7 @@ Result<std::string> Make(const OfferOptions& options) {
   return Post(daemon, options.json, "/v1/offers", order);
 }
 
-/// Calls as an operator, or as the tenant whose job is asked.
+/// Makes the call as an operator, or as the tenant whose job is asked.
 Result<std::string> Change(const OfferOptions& options, const Verb& verb) {
   HZ_ASSIGN_OR_RETURN(const Json body, verb.body(options));
   const Result<DaemonHttp> daemon =

@@ -100,7 +100,7 @@ std::string TicketsOf(const std::string& job) {
   return "/v1/jobs/" + EncodeForUrl(job) + "/tickets";
 }
 
-/// Makes a file that nobody else may read, and that was not there.
+/// Makes a new file that nobody else may read.
 Result<FileDescriptor> NewFile(const std::string& path) {
   FileDescriptor file(
       open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));

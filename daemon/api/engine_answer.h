@@ -27,7 +27,7 @@ void AnswerWithMaker(const ApiServices& services, std::shared_ptr<HttpExchange> 
 /// Takes the answer, once. Thread: engine.
 using AnswerDone = std::function<void(Result<nlohmann::json>)>;
 /// Answers a request, as AnswerFromEngine does and with this status, with what `ask` hands to its
-/// second argument, at once or later. Where the engine ends before that, nobody is answered.
+/// second argument, at once or later. The caller gets no answer if the engine ends before that.
 void AnswerLater(const ApiServices& services, std::shared_ptr<HttpExchange> exchange, int status,
                  std::function<void(EngineRooms&, AnswerDone)> ask);
 /// Does so for a request that announces, promises or answers something: what was done is on the

@@ -58,7 +58,7 @@ Result<Communicator*> FindCommunicator(EngineRooms& rooms, const HttpCaller& cal
   return found;
 }
 
-/// What is asked about the communicator of a job.
+/// Asks something about a communicator of a job, and hands on the answer.
 using AskTickets = std::function<void(EngineRooms&, Communicator&, AnswerDone)>;
 
 void ServeAsk(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,

@@ -21,6 +21,11 @@ enum class OfferKind : uint8_t {
 };
 inline constexpr int kOfferKindCount = 4;
 
+/// Returns whether ranks are to leave by an offer of this kind.
+constexpr bool TakesRanks(OfferKind kind) {
+  return kind == OfferKind::kReclaim || kind == OfferKind::kMove;
+}
+
 /// How far an offer has come. The last five are ends: what has ended never changes again.
 enum class OfferState : uint8_t {
   kOffered,    ///< The tenant is asked.
@@ -118,7 +123,7 @@ struct Offer {
   /// Returns whether the tenant may answer it before the deadline.
   bool is_open() const { return state == OfferState::kOffered || state == OfferState::kCountered; }
   /// Returns whether ranks are to leave by it.
-  bool takes_ranks() const { return kind == OfferKind::kReclaim || kind == OfferKind::kMove; }
+  bool takes_ranks() const { return TakesRanks(kind); }
   /// Returns how many ranks of the job are on this host once it is fulfilled.
   int32_t RanksAfter() const;
 

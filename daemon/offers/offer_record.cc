@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/promises/record_fields.h"
+#include "daemon/promises/tenant_fields.h"
 #include "src/base/clean_text.h"
 #include "src/events/event.h"
 #include "src/ipc/messages.h"
@@ -101,48 +102,34 @@ OfferConcession ConcessionIn(RecordFields& outer, const std::string& text) {
   return concession;
 }
 
-TenantIdentity TenantIn(RecordFields& fields) {
-  const uint64_t number = fields.Count("tenant_number");
-  const uint64_t across = fields.Count("tenant_across_hosts");
-  const uint64_t user = fields.Count("user");
-  fields.Expect(std::max({number, across, user}) <= UINT32_MAX);
-  return {.number = static_cast<uint32_t>(number),
-          .across_hosts = static_cast<uint32_t>(across),
-          .user = static_cast<uid_t>(user),
-          .name = fields.Text("tenant", kMostTenantBytes)};
-}
-
 }  // namespace
 
 std::string OfferText(const Offer& offer) {
-  const json object = {{"id", offer.id},
-                       {"revision", offer.revision},
-                       {"job", offer.job.text()},
-                       {"job_name", offer.job_name},
-                       {"tenant", offer.tenant.name},
-                       {"tenant_number", offer.tenant.number},
-                       {"tenant_across_hosts", offer.tenant.across_hosts},
-                       {"user", offer.tenant.user},
-                       {"kind", static_cast<uint64_t>(offer.kind)},
-                       {"state", static_cast<uint64_t>(offer.state)},
-                       {"terms", JsonOf(offer.terms)},
-                       {"counter", JsonOf(offer.counter)},
-                       {"concession", JsonOf(offer.concession)},
-                       {"rounds", static_cast<uint64_t>(offer.rounds)},
-                       {"most_rounds", static_cast<uint64_t>(offer.most_rounds)},
-                       {"made", offer.made_seconds},
-                       {"deadline", offer.deadline_seconds},
-                       {"ended", offer.ended_seconds},
-                       {"can_be_refused", offer.can_be_refused},
-                       {"is_enforced", offer.is_enforced},
-                       {"urgency", static_cast<uint64_t>(offer.urgency)},
-                       {"purpose", offer.purpose},
-                       {"reason", offer.reason},
-                       {"broken_by", static_cast<uint64_t>(offer.broken_by)},
-                       {"quiet_until", offer.quiet_until_seconds},
-                       {"ranks_before", static_cast<uint64_t>(offer.ranks_before)},
-                       {"last_answer", offer.last_answer},
-                       {"notice", offer.notice}};
+  json object = {{"id", offer.id},
+                 {"revision", offer.revision},
+                 {"job", offer.job.text()},
+                 {"job_name", offer.job_name},
+                 {"kind", static_cast<uint64_t>(offer.kind)},
+                 {"state", static_cast<uint64_t>(offer.state)},
+                 {"terms", JsonOf(offer.terms)},
+                 {"counter", JsonOf(offer.counter)},
+                 {"concession", JsonOf(offer.concession)},
+                 {"rounds", static_cast<uint64_t>(offer.rounds)},
+                 {"most_rounds", static_cast<uint64_t>(offer.most_rounds)},
+                 {"made", offer.made_seconds},
+                 {"deadline", offer.deadline_seconds},
+                 {"ended", offer.ended_seconds},
+                 {"can_be_refused", offer.can_be_refused},
+                 {"is_enforced", offer.is_enforced},
+                 {"urgency", static_cast<uint64_t>(offer.urgency)},
+                 {"purpose", offer.purpose},
+                 {"reason", offer.reason},
+                 {"broken_by", static_cast<uint64_t>(offer.broken_by)},
+                 {"quiet_until", offer.quiet_until_seconds},
+                 {"ranks_before", static_cast<uint64_t>(offer.ranks_before)},
+                 {"last_answer", offer.last_answer},
+                 {"notice", offer.notice}};
+  SetTenant(offer.tenant, &object);
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -107,8 +107,7 @@ Result<Offer> Declined(const Offer& offer, const OfferAnswer& answer, double now
 }
 
 Offer Withdrawn(const Offer& offer, double now_seconds, const std::string& reason) {
-  const bool was_promised = offer.state == kAccepted && !offer.takes_ranks();
-  if (was_promised && offer.kind == OfferKind::kGrow) {
+  if (offer.state == kAccepted && offer.kind == OfferKind::kGrow) {
     return BrokenBy(offer, OfferParty::kProvider, now_seconds,
                     reason.empty() ? "the provider took the places back" : reason);
   }

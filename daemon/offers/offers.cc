@@ -34,10 +34,6 @@ constexpr RateLimit kAnswersOfTenant{.per_second = 1, .burst = 64};
 /// after a failure, or after a restart of the daemon, comes back within it.
 constexpr double kJobStaysAwaySeconds = 60;
 
-bool TakesRanks(OfferKind kind) {
-  return kind == OfferKind::kReclaim || kind == OfferKind::kMove;
-}
-
 /// Returns whether an offer and a new one of the other kind could both be about the same ranks.
 bool AreAboutRanks(OfferKind a, OfferKind b) {
   return a != OfferKind::kSlowDown && b != OfferKind::kSlowDown;
@@ -270,7 +266,8 @@ Result<Offer> Offers::AnswerOwn(OfferBook::Entry& entry, const OfferAnswer& answ
                       WithAnswer(entry.offer, answer, now, RanksHere(entry.offer)));
   if (next.revision == entry.offer.revision) return entry.offer;
   if (answer.kind == OfferAnswer::Kind::kCounter) {
-    HZ_RETURN_IF_ERROR(CheckOtherTerms(entry.offer, Merged(entry.offer.terms, answer.counter)));
+    const bool waits = next.state == OfferState::kCountered;
+    HZ_RETURN_IF_ERROR(CheckOtherTerms(entry.offer, waits ? next.counter : next.terms));
   }
   Change(entry, next);
   return entry.offer;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "daemon/promises/record_fields.h"
+#include "daemon/promises/tenant_fields.h"
 #include "src/events/event.h"
 
 namespace harmonaize::daemon {
@@ -24,17 +25,6 @@ CloudNotice::Kind KindIn(RecordFields& fields) {
   const uint64_t kind = fields.Count("kind");
   fields.Expect(kind <= static_cast<uint64_t>(CloudNotice::Kind::kServiceRestart));
   return fields.good() ? static_cast<CloudNotice::Kind>(kind) : CloudNotice::Kind::kMaintenance;
-}
-
-TenantIdentity TenantIn(RecordFields& fields) {
-  const uint64_t number = fields.Count("tenant_number");
-  const uint64_t across = fields.Count("tenant_across_hosts");
-  const uint64_t user = fields.Count("user");
-  fields.Expect(std::max({number, across, user}) <= UINT32_MAX);
-  return {.number = static_cast<uint32_t>(number),
-          .across_hosts = static_cast<uint32_t>(across),
-          .user = static_cast<uid_t>(user),
-          .name = fields.Text("tenant", kMostTenantBytes)};
 }
 
 }  // namespace
@@ -101,23 +91,20 @@ std::optional<Promise> PromiseIn(const Record& record) {
 }
 
 Record RecordOf(const ToldNotice& told) {
-  return Made(kToldRecord, told.event_id(),
-              {{"job", told.job},
-               {"unique", told.unique},
-               {"tenant", told.tenant.name},
-               {"tenant_number", told.tenant.number},
-               {"tenant_across_hosts", told.tenant.across_hosts},
-               {"user", told.tenant.user},
-               {"type", std::string(InfoOf(told.type).name)},
-               {"promise", told.promise},
-               {"ranks", told.ranks},
-               {"ranks_unlisted", told.ranks_unlisted},
-               {"told", told.told_seconds},
-               {"deadline", told.deadline_seconds},
-               {"acknowledged", told.acknowledged_seconds},
-               {"asked", told.asked_seconds},
-               {"asked_until", told.asked_until_seconds},
-               {"replaced_by", told.replaced_by}});
+  json object = {{"job", told.job},
+                 {"unique", told.unique},
+                 {"type", std::string(InfoOf(told.type).name)},
+                 {"promise", told.promise},
+                 {"ranks", told.ranks},
+                 {"ranks_unlisted", told.ranks_unlisted},
+                 {"told", told.told_seconds},
+                 {"deadline", told.deadline_seconds},
+                 {"acknowledged", told.acknowledged_seconds},
+                 {"asked", told.asked_seconds},
+                 {"asked_until", told.asked_until_seconds},
+                 {"replaced_by", told.replaced_by}};
+  SetTenant(told.tenant, &object);
+  return Made(kToldRecord, told.event_id(), object);
 }
 
 std::optional<ToldNotice> ToldNoticeIn(const Record& record) {

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "include/harmonaize.h"
-#include "tests/integration/command_line.h"
+#include "tests/integration/command_on_job.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/text_checks.h"
@@ -20,22 +20,9 @@ namespace {
 
 using nlohmann::json;
 
-/// A daemon with a job of one rank, which is this process.
-class OfferCommandTest : public ::testing::Test {
+class OfferCommandTest : public CommandOnJobTest {
  protected:
-  void SetUp() override {
-    setenv("HARMONAIZE_JOB", "llama", 1);
-    ncclUniqueId id;
-    ASSERT_NCCL(ncclGetUniqueId(&id));
-    ASSERT_NCCL(ncclCommInitRank(&communicator_, 1, id, 0));
-  }
-  void TearDown() override {
-    EXPECT_NCCL(ncclCommDestroy(communicator_));
-    unsetenv("HARMONAIZE_JOB");
-  }
-  Ended Run(const std::vector<std::string>& words) {
-    return RunCommand(words, daemon_.socket_path());
-  }
+  Ended Run(const std::vector<std::string>& words) { return RunOnJob(words); }
   /// Runs `harmonaize offer`, which has to succeed, and returns the offer.
   json Offer(std::vector<std::string> words) {
     words.insert(words.begin(), "offer");
@@ -44,9 +31,6 @@ class OfferCommandTest : public ::testing::Test {
     EXPECT_EQ(ended.status, 0) << ended.error;
     return json::parse(ended.output, nullptr, false);
   }
-
-  const DaemonProcess daemon_;
-  ncclComm_t communicator_ = nullptr;
 };
 
 TEST_F(OfferCommandTest, AnOfferIsMadeListedCounteredAndTaken) {

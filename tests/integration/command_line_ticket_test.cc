@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "include/harmonaize.h"
-#include "tests/integration/command_line.h"
+#include "tests/integration/command_on_job.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/text_checks.h"
@@ -21,27 +21,13 @@ namespace {
 
 using nlohmann::json;
 
-/// A daemon with a job of one rank, which is this process.
-class TicketCommandTest : public ::testing::Test {
+class TicketCommandTest : public CommandOnJobTest {
  protected:
-  void SetUp() override {
-    setenv("HARMONAIZE_JOB", "llama", 1);
-    ncclUniqueId id;
-    ASSERT_NCCL(ncclGetUniqueId(&id));
-    ASSERT_NCCL(ncclCommInitRank(&communicator_, 1, id, 0));
-  }
-  void TearDown() override {
-    EXPECT_NCCL(ncclCommDestroy(communicator_));
-    unsetenv("HARMONAIZE_JOB");
-  }
   Ended Run(const std::vector<std::string>& words) {
     std::vector<std::string> all = {"ticket"};
     all.insert(all.end(), words.begin(), words.end());
-    return RunCommand(all, daemon_.socket_path());
+    return RunOnJob(all);
   }
-
-  const DaemonProcess daemon_;
-  ncclComm_t communicator_ = nullptr;
 };
 
 TEST_F(TicketCommandTest, MakesATicketThatANewcomerIsLetWaitBy) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <set>
 #include <string>
 #include <thread>
@@ -91,6 +92,21 @@ void WorkUntil(ncclComm_t all, const std::function<bool()>& holds) {
   }));
 }
 
+/// Runs `body` for each rank of the job "elastic", with a communicator that all ranks have used:
+/// all hosts know the job then. `body` ends the communicator. Failures are gtest's.
+void RunElastic(TestCluster* cluster, const std::vector<int>& host_of_rank,
+                const std::function<void(int rank, ncclComm_t all)>& body) {
+  HostedRanks ranks(cluster, host_of_rank);
+  ranks.Start([&](int rank) {
+    setenv("HARMONAIZE_JOB", "elastic", 1);
+    ncclComm_t all = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(all), ranks.ranks());
+    body(rank, all);
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
 std::set<std::string> TypesOfEvents(const std::string& socket) {
   const Answer page = AskTenants(socket, "GET", "/v1/events?types=capacity.*,offer.*,allocation.*");
   std::set<std::string> types;
@@ -102,11 +118,7 @@ std::set<std::string> TypesOfEvents(const std::string& socket) {
 TEST(Offers, AReclaimIsAcceptedAtAnotherHostAndFulfilledOnceTheRankHasLeft) {
   TestCluster cluster(3);
   const std::string maker = cluster.daemon(1).socket_path();
-  HostedRanks ranks(&cluster, {0, 1, 2, 1});
-  ranks.Start([&](int rank) {
-    setenv("HARMONAIZE_JOB", "elastic", 1);
-    ncclComm_t all = ranks.Join(rank);
-    EXPECT_EQ(CountRanks(all), ranks.ranks());
+  RunElastic(&cluster, {0, 1, 2, 1}, [&](int rank, ncclComm_t all) {
     if (rank == 0) {
       MakeOffer(maker, {{"kind", "reclaim"}, {"which", {3}}, {"within_seconds", 60}});
     }
@@ -120,7 +132,7 @@ TEST(Offers, AReclaimIsAcceptedAtAnotherHostAndFulfilledOnceTheRankHasLeft) {
     WorkUntil(all, [&] { return StateOf(OwnSocket(), id) == "accepted"; });
     if (rank == 3) {
       EXPECT_NCCL(ncclCommDestroy(all));
-      return 0;
+      return;
     }
     int excluded[] = {3};
     ncclComm_t rest = nullptr;
@@ -137,20 +149,14 @@ TEST(Offers, AReclaimIsAcceptedAtAnotherHostAndFulfilledOnceTheRankHasLeft) {
     const Answer late = AskTenants(OwnSocket(), "POST", "/v1/offers/" + id + "/decline");
     EXPECT_EQ(late.first, 409) << late.second;
     EXPECT_NCCL(ncclCommDestroy(rest));
-    return 0;
   });
-  ExpectAllEndWell(&ranks);
 }
 
 // All ranks answer at the same time, each in its own way: one answer counts, and all hear of it.
 TEST(Offers, OfAnswersThatMeetOneCountsAtAllHosts) {
   TestCluster cluster(3);
   const std::string maker = cluster.daemon(1).socket_path();
-  HostedRanks ranks(&cluster, {0, 1, 2});
-  ranks.Start([&](int rank) {
-    setenv("HARMONAIZE_JOB", "elastic", 1);
-    ncclComm_t all = ranks.Join(rank);
-    EXPECT_EQ(CountRanks(all), ranks.ranks());
+  RunElastic(&cluster, {0, 1, 2}, [&](int rank, ncclComm_t all) {
     for (int round = 0; round < 10; ++round) {
       if (rank == 0) MakeOffer(maker, {{"kind", "grow"}, {"ranks", 3}, {"within_seconds", 60}});
       WorkUntil(all, [] {
@@ -176,9 +182,7 @@ TEST(Offers, OfAnswersThatMeetOneCountsAtAllHosts) {
       WorkUntil(all, [&] { return StateOf(OwnSocket(), id) != "accepted"; });
     }
     EXPECT_NCCL(ncclCommDestroy(all));
-    return 0;
   });
-  ExpectAllEndWell(&ranks);
 }
 
 // A host that the job comes to after the offer was made knows it, too, and may answer.
@@ -223,11 +227,7 @@ TEST(Offers, AHostThatComesLaterIsToldAndMayAnswer) {
 TEST(Offers, AreHeardAndAnsweredInC) {
   TestCluster cluster(2);
   const std::string maker = cluster.daemon(0).socket_path();
-  HostedRanks ranks(&cluster, {0, 1});
-  ranks.Start([&](int rank) {
-    setenv("HARMONAIZE_JOB", "elastic", 1);
-    ncclComm_t all = ranks.Join(rank);
-    EXPECT_EQ(CountRanks(all), 2);
+  RunElastic(&cluster, {0, 1}, [&](int rank, ncclComm_t all) {
     hzOffer_t offer;
     EXPECT_EQ(hzNextOffer(all, 0, &offer), ncclInProgress);
     EXPECT_EQ(CountRanks(all), 2);
@@ -262,20 +262,14 @@ TEST(Offers, AreHeardAndAnsweredInC) {
     EXPECT_STREQ(offer.state, "accepted") << "three are within the provider's concession";
     EXPECT_EQ(offer.ranks, 3);
     EXPECT_NCCL(ncclCommDestroy(all));
-    return 0;
   });
-  ExpectAllEndWell(&ranks);
 }
 
 // A job that has said how it answers is not asked, and a rank that does not leave is ended.
 TEST(Offers, ARankThatHasAgreedToLeaveAndStaysIsEnded) {
   TestCluster cluster(2);
   const std::string maker = cluster.daemon(1).socket_path();
-  HostedRanks ranks(&cluster, {0, 1});
-  ranks.Start([&](int rank) {
-    setenv("HARMONAIZE_JOB", "elastic", 1);
-    ncclComm_t all = ranks.Join(rank);
-    EXPECT_EQ(CountRanks(all), ranks.ranks());
+  RunElastic(&cluster, {0, 1}, [&](int rank, ncclComm_t all) {
     if (rank == 0) {
       EXPECT_NCCL(hzSetRequirements(all, "[elastic]\nleast_ranks = 1\noffers = 'accept'"));
       EXPECT_TRUE(Eventually(kLongestWait, [&] {
@@ -292,20 +286,14 @@ TEST(Offers, ARankThatHasAgreedToLeaveAndStaysIsEnded) {
     float data = 1;
     EXPECT_EQ(ncclAllReduce(&data, &data, 1, ncclFloat, ncclSum, all, nullptr), ncclRemoteError);
     EXPECT_NCCL(ncclCommAbort(all));
-    return 0;
   });
-  ExpectAllEndWell(&ranks);
 }
 
 // The job names another rank than was asked for, and that one stays, too.
 TEST(Offers, OfRanksThatTheJobHasNamedInsteadTheseAreEnded) {
   TestCluster cluster(2);
   const std::string maker = cluster.daemon(1).socket_path();
-  HostedRanks ranks(&cluster, {0, 1, 1});
-  ranks.Start([&](int rank) {
-    setenv("HARMONAIZE_JOB", "elastic", 1);
-    ncclComm_t all = ranks.Join(rank);
-    EXPECT_EQ(CountRanks(all), ranks.ranks());
+  RunElastic(&cluster, {0, 1, 1}, [&](int rank, ncclComm_t all) {
     if (rank == 0) {
       const std::string id = MakeOffer(
           maker, {{"kind", "reclaim"}, {"which", {2}}, {"within_seconds", 60}, {"enforced", true}});
@@ -328,9 +316,7 @@ TEST(Offers, OfRanksThatTheJobHasNamedInsteadTheseAreEnded) {
     const std::string why = ncclGetLastError(all);
     EXPECT_TRUE(rank == 1 || why.find("rank 1") != std::string::npos) << why;
     EXPECT_NCCL(ncclCommAbort(all));
-    return 0;
   });
-  ExpectAllEndWell(&ranks);
 }
 
 // Maintenance that ends what runs at a host is a reclaim for a job that is elastic, and for no
@@ -338,11 +324,7 @@ TEST(Offers, OfRanksThatTheJobHasNamedInsteadTheseAreEnded) {
 TEST(Offers, AnAnnouncementAsksElasticJobsForTheirRanks) {
   TestCluster cluster(2);
   const std::string maker = cluster.daemon(1).socket_path();
-  HostedRanks ranks(&cluster, {0, 1});
-  ranks.Start([&](int rank) {
-    setenv("HARMONAIZE_JOB", "elastic", 1);
-    ncclComm_t all = ranks.Join(rank);
-    EXPECT_EQ(CountRanks(all), 2);
+  RunElastic(&cluster, {0, 1}, [&](int rank, ncclComm_t all) {
     const auto announce = [&](json notice) {
       const Answer told = AskOperators(maker, "/v1/hosts/this/maintenance", std::move(notice));
       EXPECT_EQ(told.first, 200) << told.second;
@@ -371,19 +353,13 @@ TEST(Offers, AnAnnouncementAsksElasticJobsForTheirRanks) {
     }
     EXPECT_EQ(CountRanks(all), 2);
     EXPECT_NCCL(ncclCommDestroy(all));
-    return 0;
   });
-  ExpectAllEndWell(&ranks);
 }
 
 TEST(Offers, AJobThatHasAgreedToSendLessHasThatCapUntilTheEnd) {
   TestCluster cluster(2);
   const std::string maker = cluster.daemon(1).socket_path();
-  HostedRanks ranks(&cluster, {0, 1});
-  ranks.Start([&](int rank) {
-    setenv("HARMONAIZE_JOB", "elastic", 1);
-    ncclComm_t all = ranks.Join(rank);
-    EXPECT_EQ(CountRanks(all), 2);
+  RunElastic(&cluster, {0, 1}, [&](int rank, ncclComm_t all) {
     if (rank == 1) {
       const auto cap = [&] {
         return AskTenants(maker, "GET", "/v1/jobs/elastic/granted")
@@ -400,9 +376,7 @@ TEST(Offers, AJobThatHasAgreedToSendLessHasThatCapUntilTheEnd) {
     }
     EXPECT_EQ(CountRanks(all), 2);
     EXPECT_NCCL(ncclCommDestroy(all));
-    return 0;
   });
-  ExpectAllEndWell(&ranks);
 }
 
 // What was agreed is known to the next daemon, however the first one ended.
