@@ -237,13 +237,9 @@ TEST(HangWhileFilling, ARankThatStopsWhileItFillsIsNamed) {
       EXPECT_NCCL(ncclCommDestroy(world));
       return 0;
     });
-    const auto start = steady_clock::now();
-    const std::string text = "AllReduce #1 does not get on: not_filled (stopped) by rank 1 of";
-    while (cluster.daemon(0).Log().find(text) == std::string::npos &&
-           SecondsSince(start) < kPatience) {
-      std::this_thread::sleep_for(milliseconds(50));
-    }
-    EXPECT_NE(cluster.daemon(0).Log().find(text), std::string::npos) << cluster.daemon(0).Log();
+    EXPECT_TRUE(cluster.daemon(0).WaitForLog(
+        "AllReduce #1 does not get on: not_filled (stopped) by rank 1 of"))
+        << cluster.daemon(0).Log();
     kill(ranks.process(1), SIGCONT);
     ExpectAllEndWell(&ranks);
   }

@@ -231,7 +231,7 @@ TEST(ADaemonWhosePortIsTaken, ServesWithoutItUntilItIsFree) {
   const uint16_t port = PortOf(*other);
   const DaemonProcess daemon(fmt::format("[http]\nlisten = \"127.0.0.1:{}\"\n", port), true);
   EXPECT_EQ(RunCommand({"status"}, daemon.socket_path()).status, 0);
-  ExpectHolds(daemon.Log(), "another process has this port");
+  EXPECT_TRUE(daemon.WaitForLog("another process has this port"));
   other.reset();
   const auto begun = steady_clock::now();
   std::string page;
@@ -249,15 +249,9 @@ TEST(ADaemonWhosePortIsTaken, ServesRanksOfItsHostWithoutTheClusters) {
                   PortOf(*other)),
       true);
   EXPECT_TRUE(WithRanks("train", [](ncclComm_t, int) {}));
-  ExpectHolds(daemon.Log(), "no daemon of another host reaches this one");
+  EXPECT_TRUE(daemon.WaitForLog("no daemon of another host reaches this one"));
   other.reset();
-  const auto begun = steady_clock::now();
-  const std::string reached = "the port is free: other daemons reach this one at 127.0.0.1:";
-  while (daemon.Log().find(reached) == std::string::npos &&
-         steady_clock::now() - begun < kPatience) {
-    std::this_thread::sleep_for(milliseconds(50));
-  }
-  ExpectHolds(daemon.Log(), reached);
+  EXPECT_TRUE(daemon.WaitForLog("the port is free: other daemons reach this one at 127.0.0.1:"));
 }
 
 }  // namespace

@@ -649,12 +649,7 @@ TEST(HostsWithoutADaemon, AnotherKeyIsAnotherCluster) {
     return WEXITSTATUS(status);
   });
   EXPECT_EQ(made.front(), 0);
-  // A thread of its own writes the log.
-  const auto logged = [&] {
-    return other.daemon(0).Log().find("cluster.key_file") != std::string::npos;
-  };
-  for (int i = 0; i < 10'000 && !logged(); ++i) usleep(1000);
-  EXPECT_TRUE(logged()) << other.daemon(0).Log();
+  EXPECT_TRUE(other.daemon(0).WaitForLog("cluster.key_file")) << other.daemon(0).Log();
 }
 
 }  // namespace

@@ -239,13 +239,13 @@ TEST_P(ForcedAlgorithm, IsUsedAndRight) {
       }
     }
   });
-  const std::string log = cluster.daemon(0).Log();
+  const DaemonProcess& daemon = cluster.daemon(0);
   for (const Collective collective : forced.collectives) {
-    EXPECT_NE(log.find(fmt::format("{} of ", CollectiveName(collective))), std::string::npos)
-        << log;
+    EXPECT_TRUE(daemon.WaitForLog(fmt::format("{} of ", CollectiveName(collective))))
+        << daemon.Log();
   }
-  EXPECT_NE(log.find(fmt::format("on 4 hosts: {} ", forced.name)), std::string::npos) << log;
-  EXPECT_EQ(log.find("has no plan"), std::string::npos) << log;
+  EXPECT_TRUE(daemon.WaitForLog(fmt::format("on 4 hosts: {} ", forced.name))) << daemon.Log();
+  EXPECT_EQ(daemon.Log().find("has no plan"), std::string::npos) << daemon.Log();
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ForcedAlgorithm, ::testing::ValuesIn(ForcedAlgorithms()),
@@ -266,9 +266,9 @@ TEST(Policies, AFixedPlanForOneCollectiveLeavesTheOthers) {
     RunCase({kGather, DataType::kInt32, ReduceOperator::kSum, 3, 1, 100}, kAllWays, rank,
             communicator);
   });
-  const std::string log = cluster.daemon(0).Log();
-  EXPECT_NE(log.find("has no plan for AllReduce"), std::string::npos) << log;
-  EXPECT_NE(log.find("hosts: direct-gather "), std::string::npos) << log;
+  const DaemonProcess& daemon = cluster.daemon(0);
+  EXPECT_TRUE(daemon.WaitForLog("has no plan for AllReduce")) << daemon.Log();
+  EXPECT_TRUE(daemon.WaitForLog("hosts: direct-gather ")) << daemon.Log();
 }
 
 TEST(Policies, StaticRing) {
@@ -276,9 +276,9 @@ TEST(Policies, StaticRing) {
   TestCluster cluster(4, "[plans]\npolicy = \"static-ring\"\n", "", "", /*keep_logs=*/true);
   RunOnHosts(&cluster, {3, 0, 1, 2, 0},
              [](int rank, ncclComm_t communicator) { RunAllCollectives(rank, 5, communicator); });
-  const std::string log = cluster.daemon(3).Log();
-  EXPECT_NE(log.find("on 4 hosts: ring "), std::string::npos) << log;
-  EXPECT_NE(log.find("on 4 hosts: chain "), std::string::npos) << log;
+  const DaemonProcess& daemon = cluster.daemon(3);
+  EXPECT_TRUE(daemon.WaitForLog("on 4 hosts: ring ")) << daemon.Log();
+  EXPECT_TRUE(daemon.WaitForLog("on 4 hosts: chain ")) << daemon.Log();
 }
 
 /// Floats of many sizes with all bits in use: their sum depends on the order.

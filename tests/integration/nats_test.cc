@@ -107,8 +107,7 @@ TEST_F(NatsTest, AJobRunsThoughNoServerIsThere) {
     return 0;
   });
   for (const int status : statuses) EXPECT_EQ(status, 0);
-  EXPECT_NE(daemon.Log().find("events are not published to NATS now"), std::string::npos)
-      << daemon.Log();
+  EXPECT_TRUE(daemon.WaitForLog("events are not published to NATS now")) << daemon.Log();
   server_->StartAgain();
   NatsClient client(server_->url());
   EXPECT_TRUE(client.WaitForMessages(kStream, 1)) << daemon.Log();

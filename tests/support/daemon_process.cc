@@ -167,6 +167,16 @@ std::string DaemonProcess::Log() const {
   return ReadFile(folder_ + "/log");
 }
 
+bool DaemonProcess::WaitForLog(std::string_view text) const {
+  constexpr auto kPatience = std::chrono::seconds(20);
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (Log().find(text) == std::string::npos) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
 int DaemonProcess::Stop() {
   int status = 0;
   kill(pid_, SIGTERM);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace harmonaize::testing {
@@ -36,6 +37,9 @@ class DaemonProcess {
   const std::string& folder() const { return folder_; }
   const std::string& socket_path() const { return socket_path_; }
   std::string Log() const;
+  /// Whether the log holds `text`. A thread of the daemon's own writes the log, after what it tells
+  /// of, so this waits for the text, at most 20 s.
+  bool WaitForLog(std::string_view text) const;
 
   /// Sends SIGTERM. Returns the exit status once it has ended.
   int Stop();
