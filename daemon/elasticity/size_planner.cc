@@ -221,8 +221,10 @@ void SizePlanner::ServeWaiting() {
     pool -= waiting.ranks;
     reserved += waiting.ranks;
   }
-  draft_.unreserved =
-      static_cast<int32_t>(std::max<int64_t>(0, draft_.placement.free_places() - reserved));
+  // Waiting jobs take free places first, and what is left of the pool becomes free later.
+  const int64_t left = std::max<int64_t>(0, draft_.placement.free_places() - reserved);
+  draft_.unreserved = static_cast<int32_t>(left);
+  draft_.coming = static_cast<int32_t>(std::clamp<int64_t>(pool - left, 0, coming));
 }
 
 /// Has jobs grow that would miss their deadlines, and can meet them.
