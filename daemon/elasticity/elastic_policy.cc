@@ -74,7 +74,7 @@ void ElasticPolicy::Note(const ElasticWorld& world, const std::vector<SizeChange
 }
 
 bool ElasticPolicy::IsRipe(const ElasticJob& job, SizeReason reason) const {
-  return IsUrgent(reason) || memories_.at(job.id).looks >= kLooks;
+  return IsUrgent(reason) || memories_.at(job.id).looks >= pace_.looks;
 }
 
 std::vector<ElasticOffer> ElasticPolicy::Decide(const ElasticWorld& world) {
@@ -107,7 +107,8 @@ std::vector<ElasticOffer> ElasticPolicy::Decide(const ElasticWorld& world) {
     Memory& memory = memories_[job.id];
     memory.looks = 0;
     memory.quiet_until_seconds =
-        world.now_seconds + std::max(kSettleSeconds, kSettlePauses * job.change_seconds);
+        world.now_seconds +
+        std::max(pace_.settle_seconds, pace_.settle_pauses * job.change_seconds);
   }
   return offers;
 }

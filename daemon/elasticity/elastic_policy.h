@@ -23,22 +23,27 @@ struct ElasticOffer {
   double confidence = 0;             ///< In that, from 0 to 1.
 };
 
+/// How soon and how often sizes change.
+struct ElasticPace {
+  /// How many looks in a row have to want a change that only makes jobs faster or cheaper.
+  int looks = 3;
+  /// Least time, in seconds, for which a job is left alone after an offer: it answers, changes, and
+  /// its steps are timed anew.
+  double settle_seconds = 60;
+  /// The same, as a multiple of the job's pause for a change, so that pauses take a tenth of its
+  /// time at most.
+  double settle_pauses = 10;
+};
+
 /// Grows and shrinks elastic jobs by the load of the moment: asked at regular intervals, it says
 /// which offers to make. Remembers what it has wanted before, so that noise in measured times moves
 /// no rank, and leaves a job alone for a while after an offer. Thread: any, one at a time.
 class ElasticPolicy {
  public:
+  explicit ElasticPolicy(const ElasticPace& pace = {}) : pace_(pace) {}
+
   /// Returns the offers to make now. They are taken to be made.
   std::vector<ElasticOffer> Decide(const ElasticWorld& world);
-
-  /// How many looks in a row have to want a change that only makes jobs faster or cheaper.
-  static constexpr int kLooks = 3;
-  /// Least time, in seconds, for which a job is left alone after an offer: it answers, changes, and
-  /// its steps are timed anew.
-  static constexpr double kSettleSeconds = 60;
-  /// The same, as a multiple of the job's pause for a change, so that pauses take a tenth of its
-  /// time at most.
-  static constexpr double kSettlePauses = 10;
 
  private:
   struct Memory {
@@ -51,6 +56,7 @@ class ElasticPolicy {
   void Note(const ElasticWorld& world, const std::vector<SizeChange>& changes);
   bool IsRipe(const ElasticJob& job, SizeReason reason) const;
 
+  const ElasticPace pace_;
   std::map<uint64_t, Memory> memories_;  // by ElasticJob::id
 };
 

@@ -18,7 +18,7 @@ ElasticWorld World(int32_t free_places, std::vector<ElasticJob> jobs) {
 TEST(ElasticPolicy, AGainHasToLast) {
   ElasticPolicy policy;
   ElasticWorld world = World(2, {AJob(1, {2})});
-  for (int look = 1; look < ElasticPolicy::kLooks; ++look) {
+  for (int look = 1; look < ElasticPace{}.looks; ++look) {
     EXPECT_TRUE(policy.Decide(world).empty()) << look;
   }
   const std::vector<ElasticOffer> offers = policy.Decide(world);
@@ -55,15 +55,15 @@ TEST(ElasticPolicy, AJobIsLeftAloneForAWhile) {
   world.waiting = {{.id = 9, .ranks = 2}};
   ASSERT_EQ(policy.Decide(world).size(), 1u);
   EXPECT_TRUE(policy.Decide(world).empty());
-  world.now_seconds += ElasticPolicy::kSettleSeconds + 1;
+  world.now_seconds += ElasticPace{}.settle_seconds + 1;
   EXPECT_EQ(policy.Decide(world).size(), 1u);
   // A change that costs much is rarer.
   world.jobs[0].change_seconds = 20;
-  world.now_seconds += ElasticPolicy::kSettleSeconds + 1;
+  world.now_seconds += ElasticPace{}.settle_seconds + 1;
   ASSERT_EQ(policy.Decide(world).size(), 1u);
-  world.now_seconds += ElasticPolicy::kSettleSeconds + 1;
+  world.now_seconds += ElasticPace{}.settle_seconds + 1;
   EXPECT_TRUE(policy.Decide(world).empty());
-  world.now_seconds += 20 * ElasticPolicy::kSettlePauses;
+  world.now_seconds += 20 * ElasticPace{}.settle_pauses;
   EXPECT_EQ(policy.Decide(world).size(), 1u);
 }
 
@@ -83,7 +83,7 @@ TEST(ElasticPolicy, AJobThatIsAskedOrHasDeclinedIsNotAsked) {
 TEST(ElasticPolicy, JobsThatAreGoneAreForgotten) {
   ElasticPolicy policy;
   const ElasticWorld world = World(2, {AJob(1, {2})});
-  for (int look = 1; look < ElasticPolicy::kLooks; ++look) policy.Decide(world);
+  for (int look = 1; look < ElasticPace{}.looks; ++look) policy.Decide(world);
   EXPECT_TRUE(policy.Decide(World(2, {})).empty());
   EXPECT_TRUE(policy.Decide(world).empty()) << "another job with the same number begins anew";
 }
