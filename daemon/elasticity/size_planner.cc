@@ -71,21 +71,26 @@ double SizePlanner::CostOf(size_t i, int32_t ranks) const {
   return ranks / job(i).speed.Speed(ranks);
 }
 
+/// Returns the least rank-seconds for a sample of the sizes up to the present one. Above it they do
+/// not fall: what is exchanged only grows.
+double SizePlanner::LeastCost(size_t i) const {
+  const ElasticBounds& bounds = job(i).bounds;
+  double least = CostOf(i, draft_.placement.size(i));
+  for (int32_t size = draft_.placement.size(i); size >= bounds.least; size -= bounds.step) {
+    least = std::min(least, CostOf(i, size));
+  }
+  return least;
+}
+
 /// Returns the largest size that is nearly as cheap as the cheapest one.
 int32_t SizePlanner::CheapSize(size_t i) const {
   const ElasticBounds& bounds = job(i).bounds;
   const int32_t now = draft_.placement.size(i);
   const int32_t most = std::max(now, std::min(bounds.most, now + draft_.placement.free_places()));
-  double least_cost = CostOf(i, now);
-  for (int32_t size = now; size >= bounds.least; size -= bounds.step) {
-    least_cost = std::min(least_cost, CostOf(i, size));
-  }
+  const double bearable = kNearlyAsCheap * LeastCost(i);
   int32_t best = now;
-  while (best - bounds.step >= bounds.least && CostOf(i, best) > kNearlyAsCheap * least_cost) {
-    best -= bounds.step;
-  }
-  while (best + bounds.step <= most &&
-         CostOf(i, best + bounds.step) <= kNearlyAsCheap * least_cost) {
+  while (best - bounds.step >= bounds.least && CostOf(i, best) > bearable) best -= bounds.step;
+  while (best + bounds.step <= most && CostOf(i, best + bounds.step) <= bearable) {
     best += bounds.step;
   }
   return best;
@@ -335,9 +340,8 @@ void SizePlanner::Trade() {
 void SizePlanner::MakeCheaper() {
   for (size_t i = 0; i < world_.jobs.size(); ++i) {
     if (job(i).goal != ElasticGoal::kCheapest || !MayMove(i, Direction::kDown)) continue;
+    if (CostOf(i, draft_.placement.size(i)) < kTooDear * LeastCost(i)) continue;
     const int32_t cheap = CheapSize(i);
-    if (CostOf(i, draft_.placement.size(i)) * kNearlyAsCheap < CostOf(i, cheap) * kTooDear)
-      continue;
     while (draft_.placement.size(i) > cheap && Harm(i).has_value())
       Shrink(i, SizeReason::kCheaper, {});
   }

@@ -64,6 +64,7 @@ class SizePlanner {
   bool MayMove(size_t i, Direction direction) const;
   double SecondsLeft(size_t i, double speed) const;
   bool MeetsDeadline(size_t i, double speed) const;
+  double LeastCost(size_t i) const;
   int32_t CheapSize(size_t i) const;
   double CostOf(size_t i, int32_t ranks) const;
   std::optional<int32_t> SizeForDeadline(size_t i) const;

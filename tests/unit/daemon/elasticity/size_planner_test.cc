@@ -220,6 +220,12 @@ TEST(SizePlanner, AJobThatIsToBeCheapShrinks) {
   EXPECT_EQ(ChangeOf(Plan(world), 0), -2);
   world.jobs[0].speed = ModelOf({.computation = 1}, {1, 2, 4});
   EXPECT_GT(ChangeOf(Plan(world), 0), 0) << "what scales perfectly costs the same";
+
+  world = OneHost(0, {AJob(1, {4}, {.computation = 1, .bytes = 0.067})});
+  world.jobs[0].goal = ElasticGoal::kCheapest;
+  EXPECT_EQ(ChangeOf(Plan(world), 0), 0) << "it costs 1.2 times the least";
+  world.jobs[0].speed = ModelOf({.computation = 1, .bytes = 0.095}, {1, 2, 4});
+  EXPECT_EQ(ChangeOf(Plan(world), 0), -2) << "it costs 1.29 times the least, and two ranks 1.1";
 }
 
 TEST(SizePlanner, WhatIsLeftAloneStays) {
