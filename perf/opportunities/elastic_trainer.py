@@ -23,6 +23,8 @@ HELD_OUT = 2048
 WIDTHS = (32, 256, 256, 10)
 LABEL_NOISE = 0.05
 MOMENTUM = 0.9
+# Held-out losses of which the mean counts: a single one goes up and down by some percent.
+SMOOTHED = 4
 
 
 def parse() -> argparse.Namespace:
@@ -158,7 +160,7 @@ class Trainer:
         self.state = elastic.NumpyState(
             parameters=self._model.initial(options.seed), velocity=np.zeros(self._model.size, np.float32), step=0,
             samples=0.0, seconds=0.0, rank_seconds=0.0, accumulation=options.accumulation, factor=1.0,
-            evaluated_at=0.0, loss=0.0, bytes_exchanged=0.0, marked_at=0.0)
+            evaluated_at=0.0, recent=[], bytes_exchanged=0.0, marked_at=0.0)
 
     def train(self, state: elastic.NumpyState) -> None:
         """Trains until the goal, or until the ranks change."""
@@ -218,7 +220,8 @@ class Trainer:
         state.bytes_exchanged += float(gradients.nbytes)
 
     def _is_done(self) -> bool:
-        reached = 0 < self.state.loss <= self._options.until_loss
+        recent = self.state.recent
+        reached = len(recent) == SMOOTHED and sum(recent) / SMOOTHED <= self._options.until_loss
         return reached or self.state.samples >= self._options.samples
 
     def _evaluate(self) -> float:
@@ -227,9 +230,10 @@ class Trainer:
         if state.samples - state.evaluated_at < self._options.evaluate_samples:
             return 0.0
         began = time.time()
-        state.loss = self._model.loss(state.parameters, *self._held_out)
+        loss = self._model.loss(state.parameters, *self._held_out)
+        state.recent = [*state.recent, loss][-SMOOTHED:]
         state.evaluated_at = state.samples
-        self._write("evaluated", loss=state.loss)
+        self._write("evaluated", loss=loss)
         return time.time() - began
 
     def _tell(self) -> None:

@@ -71,7 +71,7 @@ class AdaptRanks:
         is_with = arm == "with"
         by_ranks, by_batch = is_with and self._by_ranks, is_with and self._by_batch
         words = ("--seed", str(turn + 1), "--batch", "64", "--sample-ms", str(SAMPLE_MILLISECONDS), "--learning-rate",
-                 "0.02", "--until-loss", str(goal), "--evaluate-samples", "1024", *(["--follow"] if by_batch else []))
+                 "0.02", "--until-loss", str(goal), "--evaluate-samples", "512", *(["--follow"] if by_batch else []))
         job = ElasticJob("trainer", 1, TRAINER, words, ranks=4, least=2 if by_ranks else 4, most=4,
                          goal="cheapest", requirements=REQUIREMENTS.format(goal="cheapest") if is_with else "")
         with Laboratory(settings.programs, FABRIC, POLICY) as laboratory:

@@ -27,6 +27,8 @@ if typing.TYPE_CHECKING:
 TRAINER = ROOT / "perf" / "opportunities" / "elastic_trainer.py"
 # Seconds for which offers may be answered, and for which places are kept: trainers answer between two steps.
 OFFER_SECONDS = 30.0
+# Seconds over which steps are timed: the daemon's own median of a step is over more steps than that of the exchange.
+WINDOW_SECONDS = 4.0
 # What a change costs a trainer of the laboratory, in seconds, as the policy is told: new interpreters start in about one
 # second beside the ranks, which stand still for less.
 CHANGE_SECONDS = 0.5
@@ -90,6 +92,7 @@ class Running:
         self.initial = hosts  # Ranks by host with which it begins.
         self.ranks: list[list[int]] = []  # Numbers of ranks by host, as the daemons tell; empty: not known yet.
         self.seen: dict[int, dict[str, float]] = {}  # By number of ranks, the newest last.
+        self.steps: list[tuple[float, int, int]] = []  # When which step was done, by how many ranks.
         self.offers: list[tuple[int, Offer]] = []  # Under way, by the place of their host.
         self.quiet_until = 0.0
         self.samples = 0.0
@@ -221,11 +224,18 @@ class ElasticCluster:
         with contextlib.suppress(harmonaize.HarmonaizeError):
             progress = self._clients[leader].progress(running.job.name)
             running.samples = progress.samples or running.samples
-            if progress.step_seconds is None or progress.exchange_seconds is None or not progress.batch_size:
+            if progress.step is None or progress.exchange_seconds is None or not progress.batch_size:
+                return
+            now = time.monotonic()
+            running.steps.append((now, progress.step, running.size))
+            running.steps = [one for one in running.steps if one[0] > now - WINDOW_SECONDS and one[2] == running.size]
+            since, first, _ = running.steps[0]
+            if now - since < WINDOW_SECONDS / 2 or progress.step == first:
                 return
             running.seen.pop(running.size, None)
             running.seen[running.size] = {
-                "ranks": running.size, "samples": progress.batch_size, "step_seconds": progress.step_seconds,
+                "ranks": running.size, "samples": progress.batch_size,
+                "step_seconds": (now - since) / (progress.step - first),
                 "exchange_seconds": progress.exchange_seconds}
 
     def _start_newcomers(self) -> None:
