@@ -144,10 +144,13 @@ int32_t Cluster::FreePlaces() const {
   return std::accumulate(free_.begin(), free_.end(), 0);
 }
 
+int32_t Cluster::LeastToBegin(size_t i) const {
+  return options_.begins_smaller ? trace_[i].least : trace_[i].ranks;
+}
+
 /// Returns with how many ranks a job can begin on so many places; nullopt: it has to wait.
 std::optional<int32_t> Cluster::SizeToBegin(size_t i, int32_t places) const {
-  const int32_t least = options_.makes_offers ? trace_[i].least : trace_[i].ranks;
-  if (places < least) return std::nullopt;
+  if (places < LeastToBegin(i)) return std::nullopt;
   return std::min(places, trace_[i].ranks);
 }
 
@@ -205,8 +208,7 @@ void Cluster::BeginJobs() {
         Begin(i, *size);
         return true;
       }
-      const int32_t needed = options_.makes_offers ? trace_[i].least : trace_[i].ranks;
-      shadow_seconds = options_.backfills ? ShadowSeconds(needed, &spare) : 0;
+      shadow_seconds = options_.backfills ? ShadowSeconds(LeastToBegin(i), &spare) : 0;
       return false;
     }
     if (!options_.backfills || !size.has_value()) return false;
@@ -254,7 +256,7 @@ daemon::ElasticWorld Cluster::World() const {
                           .quiet_until_seconds = job.quiet_until_seconds,
                           .is_asked = !job.offers.empty()});
   }
-  for (const size_t i : waiting_) world.waiting.push_back({.id = i, .ranks = trace_[i].least});
+  for (const size_t i : waiting_) world.waiting.push_back({.id = i, .ranks = LeastToBegin(i)});
   return world;
 }
 

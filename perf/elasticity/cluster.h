@@ -25,6 +25,8 @@ struct ClusterOptions {
   /// (EASY backfilling: Lifka, The ANL/IBM SP Scheduling System, 1995), with their times known
   /// exactly.
   bool backfills = true;
+  /// Whether elastic jobs begin with fewer ranks than they ask for where there are too few places.
+  bool begins_smaller = false;
   bool makes_offers = false;
   /// How long a job stands still for a change, besides the time for its state.
   double pause_seconds = 0.027;
@@ -92,6 +94,7 @@ class Cluster {
   double PauseOf(size_t i) const;
 
   void BeginJobs();
+  int32_t LeastToBegin(size_t i) const;
   std::optional<int32_t> SizeToBegin(size_t i, int32_t places) const;
   void Begin(size_t i, int32_t size);
   double ShadowSeconds(int32_t places, int32_t* spare) const;

@@ -44,15 +44,18 @@ struct Arm {
   std::string name;
   double elastic_part = 0;
   bool backfills = true;
+  bool begins_smaller = false;
   bool makes_offers = false;
 };
 
 std::vector<Arm> Arms() {
-  return {{"static, first come first served", 0, false, false},
-          {"static, backfilled", 0, true, false},
-          {"25% elastic, offers", 0.25, true, true},
-          {"50% elastic, offers", 0.5, true, true},
-          {"100% elastic, offers", 1, true, true}};
+  return {{"static, first come first served", 0, false, false, false},
+          {"static, backfilled", 0, true, false, false},
+          {"100% begin smaller, no offers", 1, true, true, false},
+          {"100% begin as asked, offers", 1, true, false, true},
+          {"25% elastic, offers", 0.25, true, true, true},
+          {"50% elastic, offers", 0.5, true, true, true},
+          {"100% elastic, offers", 1, true, true, true}};
 }
 
 Figures RunOnce(const Options& options, const Arm& arm, uint64_t seed) {
@@ -62,6 +65,7 @@ Figures RunOnce(const Options& options, const Arm& arm, uint64_t seed) {
   trace.seed = seed;
   ClusterOptions cluster = options.cluster;
   cluster.backfills = arm.backfills;
+  cluster.begins_smaller = arm.begins_smaller;
   cluster.makes_offers = arm.makes_offers;
   cluster.seed = seed;
   const std::vector<TraceJob> jobs = MakeTrace(trace);

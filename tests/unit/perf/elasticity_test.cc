@@ -53,7 +53,10 @@ TEST(ElasticTrace, WhichJobsAreElasticChangesNothingElse) {
 }
 
 Outcome RunAll(const std::vector<TraceJob>& trace, bool backfills, bool makes_offers) {
-  return Cluster(trace, {.backfills = backfills, .makes_offers = makes_offers}).Run();
+  return Cluster(
+             trace,
+             {.backfills = backfills, .begins_smaller = makes_offers, .makes_offers = makes_offers})
+      .Run();
 }
 
 /// Returns the most places that jobs of static sizes have had at a time.
