@@ -19,7 +19,7 @@ struct ElasticHost {
 /// What a tenant wants most of a job ([job] goal).
 enum class ElasticGoal : uint8_t { kFastest, kCheapest, kDeadline };
 
-/// Between which sizes a job may change ([elastic]).
+/// Between which sizes a job may change ([elastic]). Each is 1 at least.
 struct ElasticBounds {
   int32_t least = 1;
   int32_t most = std::numeric_limits<int32_t>::max();
@@ -30,6 +30,9 @@ struct ElasticBounds {
 struct ElasticJob {
   uint64_t id = 0;
   std::vector<int32_t> ranks = {};  ///< By host, as many as there are hosts.
+  /// By host: how many more ranks it can have there, as who starts them says; empty: as many as
+  /// there are free places. Nobody starts ranks for it on a host where this is 0.
+  std::vector<int32_t> room = {};
   ElasticBounds bounds = {};
   int priority = 0;  ///< A higher one goes first.
   ElasticGoal goal = ElasticGoal::kFastest;

@@ -1,6 +1,7 @@
 #include "daemon/elasticity/placement.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace harmonaize::daemon {
@@ -19,6 +20,8 @@ Placement::Placement(const ElasticWorld& world) : world_(&world) {
   }
   for (const ElasticJob& job : world.jobs) {
     ranks_.insert(ranks_.end(), job.ranks.begin(), job.ranks.end());
+    room_.insert(room_.end(), job.room.begin(), job.room.end());
+    if (job.room.empty()) room_.resize(ranks_.size(), std::numeric_limits<int32_t>::max());
     sizes_.push_back(std::accumulate(job.ranks.begin(), job.ranks.end(), 0));
   }
   first_stretch_.assign(world.jobs.size(), 1);
@@ -33,7 +36,8 @@ std::optional<size_t> Placement::HostToGrow(size_t job, int32_t ranks) const {
     return world_->hosts[host].link_load < world_->hosts[*best].link_load;
   };
   for (size_t host = 0; host < free_.size(); ++host) {
-    if (free_[host] >= ranks && (!best.has_value() || is_better(host))) best = host;
+    const int32_t places = std::min(free_[host], room(job, host));
+    if (places >= ranks && (!best.has_value() || is_better(host))) best = host;
   }
   return best;
 }
@@ -53,6 +57,7 @@ std::optional<size_t> Placement::HostToShrink(size_t job, int32_t ranks) const {
 
 void Placement::Grow(size_t job, size_t host, int32_t ranks) {
   ranks_[job * free_.size() + host] += ranks;
+  room_[job * free_.size() + host] -= ranks;
   sizes_[job] += ranks;
   free_[host] -= ranks;
   all_free_ -= ranks;

@@ -16,11 +16,14 @@ class Placement {
   explicit Placement(const ElasticWorld& world);
 
   int32_t size(size_t job) const { return sizes_[job]; }
+  /// Returns how many more ranks of a job there can be on a host, if it has the places.
+  int32_t room(size_t job, size_t host) const { return room_[job * free_.size() + host]; }
   /// Returns the free places of all hosts.
   int32_t free_places() const { return all_free_; }
 
   /// Returns the host on which so many more ranks of the job are best: one that has ranks of it
-  /// already, of these the one whose links are used least; nullopt if no host has the places.
+  /// already, of these the one whose links are used least; nullopt if no host has the places and
+  /// room for them.
   std::optional<size_t> HostToGrow(size_t job, int32_t ranks) const;
   /// Returns the host that so many ranks of the job leave best: the one with the fewest of them,
   /// since a host without any has no part in exchanges; nullopt if no host has as many.
@@ -45,6 +48,7 @@ class Placement {
 
   const ElasticWorld* world_;          // not owned
   std::vector<int32_t> ranks_;         // by job and host
+  std::vector<int32_t> room_;          // by job and host: how many more there can be
   std::vector<int32_t> sizes_;         // by job
   std::vector<double> first_stretch_;  // by job: that of the world
   std::vector<int32_t> free_;          // by host

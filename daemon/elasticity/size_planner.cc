@@ -35,9 +35,9 @@ SizePlanner::SizePlanner(const ElasticWorld& world, std::vector<bool> left_alone
       left_alone_(std::move(left_alone)),
       draft_{.placement = Placement(world),
              .directions = std::vector<Direction>(world.jobs.size(), Direction::kNone),
-             .harms = std::vector<std::optional<double>>(world.jobs.size()),
+             .losses = std::vector<std::optional<Loss>>(world.jobs.size()),
              .changes = {}} {
-  for (size_t i = 0; i < world.jobs.size(); ++i) draft_.harms[i] = Harm(i);
+  for (size_t i = 0; i < world.jobs.size(); ++i) draft_.losses[i] = LossOf(i);
 }
 
 std::vector<SizeChange> SizePlanner::Plan() {
@@ -131,8 +131,8 @@ std::optional<double> SizePlanner::Gain(size_t i, std::optional<size_t> host) co
   return gain / one.bounds.step;
 }
 
-/// Returns what one step less costs the job for each rank; nullopt if it may not be.
-std::optional<double> SizePlanner::Harm(size_t i) const {
+/// Returns what one step less costs the job; nullopt if it may not be.
+std::optional<SizePlanner::Loss> SizePlanner::LossOf(size_t i) const {
   const ElasticJob& one = job(i);
   if (!MayMove(i, Direction::kDown)) return std::nullopt;
   if (draft_.placement.size(i) - one.bounds.step < one.bounds.least) return std::nullopt;
@@ -142,22 +142,28 @@ std::optional<double> SizePlanner::Harm(size_t i) const {
   const double then = draft_.placement.SpeedWith(i, *host, -one.bounds.step);
   if (one.deadline_seconds > 0 && MeetsDeadline(i, now)) {
     if (!MeetsDeadline(i, then)) return std::nullopt;
-    if (one.goal == ElasticGoal::kDeadline) return 0;
+    if (one.goal == ElasticGoal::kDeadline) return Loss{.per_rank = 0, .host = *host};
   }
-  return std::log(now / then) / one.bounds.step;
+  return Loss{.per_rank = std::log(now / then) / one.bounds.step, .host = *host};
 }
 
 std::optional<size_t> SizePlanner::LeastHarmed(const MayGive& may_give) const {
   std::optional<size_t> best;
-  double least = 0;
   for (size_t i = 0; i < world_.jobs.size(); ++i) {
-    if (!may_give(i)) continue;
-    const std::optional<double>& harm = draft_.harms[i];
-    if (!harm.has_value() || (best.has_value() && *harm >= least)) continue;
-    best = i;
-    least = *harm;
+    const std::optional<Loss>& loss = draft_.losses[i];
+    if (!loss.has_value() || !may_give(i)) continue;
+    if (!best.has_value() || loss->per_rank < draft_.losses[*best]->per_rank) best = i;
   }
   return best;
+}
+
+/// Returns whether a job may take the places that another one would leave: it has room there, and
+/// they are enough for one of its steps.
+bool SizePlanner::CanUse(size_t taker, size_t giver) const {
+  const int32_t step = job(taker).bounds.step;
+  return taker != giver && job(giver).priority <= job(taker).priority &&
+         job(giver).bounds.step >= step &&
+         draft_.placement.room(taker, draft_.losses[giver]->host) >= step;
 }
 
 /// Has the job grow by one step on a host.
@@ -165,7 +171,7 @@ void SizePlanner::Grow(size_t i, size_t host, SizeReason reason, bool is_possibl
   const int32_t ranks = job(i).bounds.step;
   draft_.placement.Grow(i, host, ranks);
   draft_.directions[i] = Direction::kUp;
-  draft_.harms[i] = std::nullopt;
+  draft_.losses[i] = std::nullopt;
   for (SizeChange& change : draft_.changes) {
     if (change.job != i || change.host != host || change.is_possible != is_possible) continue;
     change.ranks += ranks;
@@ -174,13 +180,14 @@ void SizePlanner::Grow(size_t i, size_t host, SizeReason reason, bool is_possibl
   draft_.changes.push_back({i, host, ranks, reason, is_possible, {}});
 }
 
-/// Has the job shrink by one step; returns by how many ranks. Requires: Harm has said that it may.
+/// Has the job shrink by one step; returns by how many ranks. Requires: LossOf has said that it
+/// may.
 int32_t SizePlanner::Shrink(size_t i, SizeReason reason, std::optional<size_t> taker) {
   const int32_t ranks = job(i).bounds.step;
-  const size_t host = *draft_.placement.HostToShrink(i, ranks);
+  const size_t host = draft_.losses[i]->host;
   draft_.placement.Shrink(i, host, ranks);
   draft_.directions[i] = Direction::kDown;
-  draft_.harms[i] = Harm(i);
+  draft_.losses[i] = LossOf(i);
   for (SizeChange& change : draft_.changes) {
     if (change.job != i || change.host != host) continue;
     change.ranks -= ranks;
@@ -192,13 +199,12 @@ int32_t SizePlanner::Shrink(size_t i, SizeReason reason, std::optional<size_t> t
 
 /// Takes places from the least harmed jobs; returns whether there were enough. Places that are
 /// taken beyond the number, since jobs shrink by steps, become free as well.
-bool SizePlanner::Collect(int32_t places, const MayGive& may_give, SizeReason reason,
-                          std::optional<size_t> taker) {
+bool SizePlanner::Collect(int32_t places, const MayGive& may_give, SizeReason reason) {
   int32_t missing = places;
   while (missing > 0) {
     const std::optional<size_t> giver = LeastHarmed(may_give);
     if (!giver.has_value()) return false;
-    missing -= Shrink(*giver, reason, taker);
+    missing -= Shrink(*giver, reason, {});
   }
   return true;
 }
@@ -217,7 +223,7 @@ void SizePlanner::ServeWaiting() {
     if (missing > 0) {
       Draft before = draft_;
       const auto may_give = [&](size_t i) { return job(i).priority <= waiting.priority; };
-      if (!Collect(static_cast<int32_t>(missing), may_give, SizeReason::kNewcomer, {})) {
+      if (!Collect(static_cast<int32_t>(missing), may_give, SizeReason::kNewcomer)) {
         draft_ = std::move(before);
         continue;
       }
@@ -253,7 +259,7 @@ void SizePlanner::ServeDeadlines() {
 /// Has a job grow to a size on free places and on those of others; returns whether it can.
 bool SizePlanner::GrowTo(size_t i, int32_t size) {
   const int32_t step = job(i).bounds.step;
-  const auto may_give = [&](size_t k) { return k != i && job(k).priority <= job(i).priority; };
+  const auto may_give = [&](size_t k) { return CanUse(i, k); };
   int32_t missing = size - draft_.placement.size(i);
   for (; missing > 0 && draft_.unreserved >= step; missing -= step, draft_.unreserved -= step) {
     const std::optional<size_t> host = draft_.placement.HostToGrow(i, step);
@@ -263,7 +269,7 @@ bool SizePlanner::GrowTo(size_t i, int32_t size) {
   const int32_t awaited = std::clamp(missing, 0, draft_.coming);
   draft_.coming -= awaited;
   missing -= awaited;
-  return missing <= 0 || Collect(missing, may_give, SizeReason::kDeadline, {});
+  return missing <= 0 || Collect(missing, may_give, SizeReason::kDeadline);
 }
 
 /// Gives each free place to the job that it brings most, those of a higher priority first.
@@ -296,20 +302,21 @@ void SizePlanner::ShareFreePlaces() {
   }
 }
 
-/// Takes a step's places for a job from those that lose less than it can bear; returns whether
-/// there were enough. Places that become free anyway go first.
-bool SizePlanner::CollectFor(size_t taker, double bearable) {
-  const ElasticJob& one = job(taker);
-  const int32_t awaited = std::min(one.bounds.step, draft_.coming);
-  Draft before = draft_;
-  draft_.coming -= awaited;
-  const auto may_give = [&](size_t i) {
-    return i != taker && job(i).priority <= one.priority &&
-           draft_.harms[i].value_or(bearable) < bearable;
-  };
-  if (Collect(one.bounds.step - awaited, may_give, SizeReason::kTrade, taker)) return true;
-  draft_ = std::move(before);
-  return false;
+/// Takes the places of one step for a job from the one that loses least, if that is less than what
+/// is bearable. Places that become free anyway go first. Returns the host on which the job is taken
+/// to grow; nullopt: there are no such places.
+std::optional<size_t> SizePlanner::CollectFor(size_t taker, double bearable) {
+  const int32_t step = job(taker).bounds.step;
+  if (draft_.coming >= step) {
+    draft_.coming -= step;
+    return draft_.placement.HostToShrink(taker, 1);
+  }
+  const std::optional<size_t> giver = LeastHarmed(
+      [&](size_t i) { return draft_.losses[i]->per_rank < bearable && CanUse(taker, i); });
+  if (!giver.has_value()) return std::nullopt;
+  const size_t host = draft_.losses[*giver]->host;
+  Shrink(*giver, SizeReason::kTrade, taker);
+  return host;
 }
 
 /// Has jobs leave places that bring another one much more. The other one is offered them when they
@@ -324,11 +331,12 @@ void SizePlanner::Trade() {
     const auto taker = std::max_element(gains.begin(), gains.end());
     if (taker == gains.end() || taker->value_or(0) < kLeastTradeGain) return;
     const auto i = static_cast<size_t>(taker - gains.begin());
-    if (!CollectFor(i, **taker / kTradeRatio)) {
+    const std::optional<size_t> host = CollectFor(i, **taker / kTradeRatio);
+    if (!host.has_value()) {
       *taker = std::nullopt;
       continue;
     }
-    Grow(i, *host_of(i), SizeReason::kShortens, false);
+    Grow(i, *host, SizeReason::kShortens, false);
     *taker = Gain(i, host_of(i));
     for (size_t k = 0; k < jobs; ++k) {
       if (draft_.directions[k] == Direction::kDown) gains[k] = std::nullopt;
@@ -342,7 +350,7 @@ void SizePlanner::MakeCheaper() {
     if (job(i).goal != ElasticGoal::kCheapest || !MayMove(i, Direction::kDown)) continue;
     if (CostOf(i, draft_.placement.size(i)) < kTooDear * LeastCost(i)) continue;
     const int32_t cheap = CheapSize(i);
-    while (draft_.placement.size(i) > cheap && Harm(i).has_value())
+    while (draft_.placement.size(i) > cheap && draft_.losses[i].has_value())
       Shrink(i, SizeReason::kCheaper, {});
   }
 }

@@ -49,11 +49,16 @@ class SizePlanner {
 
  private:
   enum class Direction : uint8_t { kNone, kUp, kDown };
+  /// What a job loses by one step less.
+  struct Loss {
+    double per_rank = 0;  // of the logarithm of its speed
+    size_t host = 0;      // that the ranks leave
+  };
   /// What changes as the plan is made; copied, to go back where a plan does not come off.
   struct Draft {
     Placement placement;
-    std::vector<Direction> directions;         // by job
-    std::vector<std::optional<double>> harms;  // by job: Harm
+    std::vector<Direction> directions;        // by job
+    std::vector<std::optional<Loss>> losses;  // by job: LossOf
     std::vector<SizeChange> changes;
     int32_t unreserved = 0;  // free places that no waiting job takes
     int32_t coming = 0;      // places that become free, and that nobody takes
@@ -69,14 +74,14 @@ class SizePlanner {
   double CostOf(size_t i, int32_t ranks) const;
   std::optional<int32_t> SizeForDeadline(size_t i) const;
   std::optional<double> Gain(size_t i, std::optional<size_t> host) const;
-  std::optional<double> Harm(size_t i) const;
+  std::optional<Loss> LossOf(size_t i) const;
   std::optional<size_t> LeastHarmed(const MayGive& may_give) const;
+  bool CanUse(size_t taker, size_t giver) const;
 
   void Grow(size_t i, size_t host, SizeReason reason, bool is_possible);
   int32_t Shrink(size_t i, SizeReason reason, std::optional<size_t> taker);
-  bool Collect(int32_t places, const MayGive& may_give, SizeReason reason,
-               std::optional<size_t> taker);
-  bool CollectFor(size_t taker, double bearable);
+  bool Collect(int32_t places, const MayGive& may_give, SizeReason reason);
+  std::optional<size_t> CollectFor(size_t taker, double bearable);
   void ServeWaiting();
   void ServeDeadlines();
   bool GrowTo(size_t i, int32_t size);

@@ -1,6 +1,7 @@
 // The daemon's policy of elastic jobs as a filter: for each world that it reads, it writes the
 // offers to make. A program that makes offers over the HTTP interface asks it what to offer.
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <optional>
@@ -28,7 +29,7 @@ constexpr char kFooter[] =
   {"now": SECONDS,
    "hosts": [{"free_places": N, ("coming_places": N, "link_load": PART)}],
    "jobs": [{"id": N, "ranks": [BY HOST], "seen": [{"ranks": N, "samples": N, "step_seconds": S,
-             "exchange_seconds": S}], ("least": N, "most": N, "step": N, "priority": N,
+             "exchange_seconds": S}], ("room": [BY HOST], "least": N, "most": N, "step": N, "priority": N,
              "goal": "fastest"|"cheapest"|"deadline", "deadline": SECONDS, "samples_left": N,
              "gradient_noise_scale": N, "change_seconds": S, "quiet_until": SECONDS, "is_asked": BOOL)}],
    "waiting": [{"id": N, "ranks": N, ("priority": N)}]}
@@ -55,9 +56,10 @@ std::optional<ElasticJob> JobOf(const Json& json) {
   if (!model.has_value()) return std::nullopt;
   return ElasticJob{.id = json.at("id"),
                     .ranks = json.at("ranks"),
-                    .bounds = {.least = json.value("least", 1),
+                    .room = json.value("room", std::vector<int32_t>{}),
+                    .bounds = {.least = std::max(1, json.value("least", 1)),
                                .most = json.value("most", ElasticBounds{}.most),
-                               .step = json.value("step", 1)},
+                               .step = std::max(1, json.value("step", 1))},
                     .priority = json.value("priority", 0),
                     .goal = GoalNamed(json.value("goal", "fastest")),
                     .deadline_seconds = json.value("deadline", 0.0),
@@ -79,6 +81,7 @@ ElasticWorld WorldOf(const Json& json) {
     std::optional<ElasticJob> job = JobOf(one);
     if (!job.has_value()) continue;
     job->ranks.resize(world.hosts.size());
+    if (!job->room.empty()) job->room.resize(world.hosts.size());
     world.jobs.push_back(std::move(*job));
   }
   for (const Json& one : json.at("waiting")) {

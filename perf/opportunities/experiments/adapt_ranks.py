@@ -37,6 +37,9 @@ most_ranks = 4
 """
 SAMPLE_MILLISECONDS = 7
 MOST_SECONDS = 240.0
+# Looks in a row, twice a second, that have to want a change. Advice on the batch comes within a second, and what it
+# brings is seen after some more: ranks follow only where that was not enough.
+LOOKS = 12
 
 
 class AdaptRanks:
@@ -75,7 +78,7 @@ class AdaptRanks:
         job = ElasticJob("trainer", 1, TRAINER, words, ranks=4, least=2 if by_ranks else 4, most=4,
                          goal="cheapest", requirements=REQUIREMENTS.format(goal="cheapest") if is_with else "")
         with Laboratory(settings.programs, FABRIC, POLICY) as laboratory:
-            cluster = ElasticCluster(settings.programs, laboratory, HOSTS, 1, settings.say)
+            cluster = ElasticCluster(settings.programs, laboratory, HOSTS, 1, settings.say, looks=LOOKS)
             try:
                 running = cluster.begin(job, 4)
                 end = self._train(settings, laboratory, cluster, running, slow_after)

@@ -11,8 +11,8 @@ from experiments.experiment import POLICY, TRAINER, Settings
 from experiments.laboratory import LaboratoryError, Line
 from experiments.measure import LESS, MORE, Measures
 
-HOSTS = ("host0", "host1", "host2", "host3")
-PLACES = 2
+HOSTS = ("host0", "host1")
+PLACES = 4
 BATCH, SAMPLE_MILLISECONDS = 64, 7
 # What an exchange takes on the links of one-rack.toml beside one other job, roughly: only the lengths of jobs are drawn
 # by it.
@@ -51,14 +51,14 @@ def trace(seed: int, jobs: int) -> list[ElasticJob]:
 
 
 class Elastic:
-    """A trace of trainings on eight places of four hosts."""
+    """A trace of trainings on eight places of two hosts."""
 
     opportunity = "O3"
     name = "elastic"
-    words = ("Trainings in Python (harmonaize.elastic) of one, two and four ranks come to four hosts with two places "
+    words = ("Trainings in Python (harmonaize.elastic) of one, two and four ranks come to two hosts with four places "
              "each, links of 250 Mbit/s. Without: each has the ranks that it asks for, and one behind others begins "
              "before them where it fits. With: each begins with as many of them as there are places for, and accepts "
-             "the policy's offers, of one rank to four times as many as it asks for.")
+             "the policy's offers on the hosts where it has ranks, of one rank to four times as many as it asks for.")
 
     def arms(self, settings: Settings) -> typing.Sequence[str]:
         """Returns what a turn runs."""
@@ -70,7 +70,7 @@ class Elastic:
         if reason := why_not_elastic(settings.programs):
             raise LaboratoryError(reason)
         jobs = trace(turn + 1, 3 if settings.quick else 8)
-        with settings.laboratory("one-rack.toml") as laboratory:
+        with settings.laboratory("one-rack.toml", hosts=",".join(HOSTS)) as laboratory:
             cluster = ElasticCluster(settings.programs, laboratory, HOSTS, PLACES, settings.say)
             try:
                 ends, began = self._run(cluster, jobs, is_elastic=arm == "with")

@@ -59,9 +59,9 @@ class ElasticJob:
 class Policy:
     """The policy, as a process that is asked again and again."""
 
-    def __init__(self, programs: pathlib.Path, settle: float) -> None:
+    def __init__(self, programs: pathlib.Path, looks: int, settle: float) -> None:
         self._process = subprocess.Popen(
-            [str(programs / "decide_elastic"), "--settle", str(settle)], text=True,
+            [str(programs / "decide_elastic"), "--looks", str(looks), "--settle", str(settle)], text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def decide(self, world: dict[str, typing.Any]) -> list[dict[str, typing.Any]]:
@@ -125,13 +125,13 @@ class ElasticCluster:
     """The hosts' places, and the jobs on them."""
 
     def __init__(self, programs: pathlib.Path, laboratory: Laboratory, hosts: typing.Sequence[str], places: int,
-                 say: typing.Callable[[str], None], settle: float = 10) -> None:
+                 say: typing.Callable[[str], None], *, looks: int = 3, settle: float = 10) -> None:
         self._programs = programs
         self._laboratory = laboratory
         self._hosts = list(hosts)
         self._places = places
         self._say = say
-        self._policy = Policy(programs, settle)
+        self._policy = Policy(programs, looks, settle)
         self._tickets = laboratory.folder / "tickets"
         self._tickets.mkdir()
         self._tickets.chmod(0o1777)
@@ -252,14 +252,16 @@ class ElasticCluster:
                 running.starts.append((host, self._start(running.job, name, where, str(file))))
 
     def _make_offers(self, waiting: typing.Sequence[ElasticJob]) -> None:
-        elastic = [one for one in self.running if one.job.is_elastic and one.seen]
+        elastic = [one for one in self.running if one.job.is_elastic and one.seen and one.ranks]
         coming = [sum(offer.terms.ranks for one in self.running for place, offer in one.offers
                       if place == host and offer.kind == "reclaim") for host in range(len(self._hosts))]
         world = {
             "now": time.time(),
             "hosts": [{"free_places": max(0, free), "coming_places": coming[host]}
                       for host, free in enumerate(self.free())],
-            "jobs": [{"id": one.job.number, "ranks": [len(ranks) for ranks in one.ranks], "least": one.job.least,
+            # Daemons make offers for jobs that have ranks on their hosts.
+            "jobs": [{"id": one.job.number, "ranks": [len(ranks) for ranks in one.ranks],
+                      "room": [self._places if ranks else 0 for ranks in one.ranks], "least": one.job.least,
                       "most": one.job.most, "goal": one.job.goal, "seen": list(one.seen.values()),
                       "samples_left": max(0.0, one.job.samples - one.samples) if one.job.samples else 0,
                       "change_seconds": CHANGE_SECONDS, "quiet_until": one.quiet_until,

@@ -102,6 +102,17 @@ TEST(SizePlanner, JobsGrowOnTheirOwnHosts) {
   EXPECT_EQ(changes[1].host, 2u) << "whose links are used least";
 }
 
+TEST(SizePlanner, JobsGrowWhereSomebodyStartsTheirRanks) {
+  ElasticWorld world = {.now_seconds = kWorldNow,
+                        .hosts = {{.free_places = 4}, {.free_places = 4}},
+                        .jobs = {AJob(1, {2, 0}, {.computation = 8})}};
+  world.jobs[0].room = {0, 3};
+  const std::vector<SizeChange> changes = Plan(world);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0].host, 1u);
+  EXPECT_EQ(changes[0].ranks, 3);
+}
+
 TEST(SizePlanner, AFullLinkIsNoPlaceToGrow) {
   ElasticWorld world = {.now_seconds = kWorldNow,
                         .hosts = {{}, {.free_places = 2}},
@@ -201,6 +212,19 @@ TEST(SizePlanner, PlacesGoOverToAJobThatGainsMuchMore) {
   EXPECT_TRUE(Plan(world).empty()) << "it is soon done";
 }
 
+TEST(SizePlanner, NothingIsTakenForAJobThatCouldNotUseIt) {
+  ElasticWorld world = {.now_seconds = kWorldNow,
+                        .hosts = {{}, {}},
+                        .jobs = {AJob(1, {8, 0}, {.computation = 8, .bytes = 8}), AJob(2, {0, 1})}};
+  EXPECT_LT(ChangeOf(Plan(world), 0), 0);
+  world.jobs[1].room = {0, 8};
+  EXPECT_EQ(ChangeOf(Plan(world), 0), 0) << "nobody starts its ranks there";
+  world.jobs[1].room = {2, 0};
+  EXPECT_EQ(ChangeOf(Plan(world), 0), -2);
+  world.jobs[1].bounds.step = 2;
+  EXPECT_EQ(ChangeOf(Plan(world), 0), 0) << "one place alone is of no use to it";
+}
+
 TEST(SizePlanner, PlacesThatBecomeFreeAreNotTakenFromOthers) {
   ElasticWorld world = OneHost(0, {AJob(1, {8}, {.computation = 8, .bytes = 8}), AJob(2, {1})});
   world.jobs[1].bounds.most = 4;
@@ -261,6 +285,9 @@ ElasticWorld RandomWorld(std::mt19937* random) {
     for (int32_t rank = 0; rank < size; ++rank) {
       ++job.ranks[static_cast<size_t>(draw(0, static_cast<int32_t>(hosts) - 1))];
     }
+    if (draw(0, 1) == 0) {
+      for (size_t host = 0; host < hosts; ++host) job.room.push_back(draw(0, 2));
+    }
     job.priority = draw(0, 3);
     job.goal = static_cast<ElasticGoal>(draw(0, 2));
     job.samples_left = draw(0, 3) == 0 ? 0 : 1000 * part(*random);
@@ -311,6 +338,9 @@ TEST(SizePlanner, RandomWorldsKeepTheRules) {
       }
       if (!change.is_possible) continue;
       if (change.ranks > 0) {
+        if (!job.room.empty()) {
+          ASSERT_LE(change.ranks, job.room[change.host]) << round;
+        }
         used[change.host] += change.ranks;
         after.Grow(change.job, change.host, change.ranks);
       } else {
