@@ -34,6 +34,10 @@ constexpr size_t kMostJobNameBytes = 63;
 /// Most places of an agent: as many ranks as a host can have of one communicator.
 constexpr double kMostPlaces = kMostOfferedRanks;
 
+/// Seconds before ranks have to have left at which an agent stops those that have not left by
+/// themselves.
+constexpr double kLeaveWithinSeconds = 2;
+
 std::string IdOf(uint64_t number) {
   return fmt::format("{}{:016x}", kIdPrefix, number);
 }
@@ -71,7 +75,8 @@ json DescribeAgent(EngineRooms& rooms, const AgentReport& agent, bool for_operat
                    {"ranks_here", agent.ranks_here},
                    {"ranks", agent.ranks},
                    {"lease_seconds", OwnAgents::kLeaseSeconds},
-                   {"offers", std::move(offers)}};
+                   {"offers", std::move(offers)},
+                   {"leave", rooms.offers().ProcessesToLeave(*agent.job, kLeaveWithinSeconds)}};
   if (!agent.problem.ok()) document["problem"] = agent.problem.message();
   if (for_operators) document["tenant"] = agent.job->tenant->name();
   return document;

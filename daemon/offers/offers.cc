@@ -520,6 +520,22 @@ Result<Offer> Offers::Find(const TenantIdentity* tenant, const std::string& whic
   return entry->offer;
 }
 
+std::vector<pid_t> Offers::ProcessesToLeave(const Job& job, double within_seconds) {
+  std::vector<pid_t> processes;
+  const double until = UnixSeconds() + within_seconds;
+  book_.ForEachLive([&](OfferBook::Entry& entry) {
+    const Offer& offer = entry.offer;
+    const bool is_due = offer.takes_ranks() && offer.state == OfferState::kAccepted &&
+                        offer.terms.due_seconds < until;
+    if (!entry.is_own || !is_due || JobOf(offer) != &job) return;
+    for (const uint32_t id : entry.sessions) {
+      const Session* const session = services_.sessions->FindSession(id);
+      if (session != nullptr) processes.push_back(session->process());
+    }
+  });
+  return processes;
+}
+
 bool Offers::IsOwn(const std::string& id) {
   const OfferBook::Entry* const entry = book_.Find(id);
   return entry != nullptr && entry->is_own;

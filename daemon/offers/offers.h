@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -94,6 +96,9 @@ class Offers final : public CommunicatorObserver {
   std::vector<Offer> All(const TenantIdentity* tenant) const;
   /// Returns one of them by its id, or the beginning of it. Errors: those of OfferBook::FindNamed.
   Result<Offer> Find(const TenantIdentity* tenant, const std::string& which);
+  /// Returns the processes of a job here whose ranks are to have left within so many seconds, by
+  /// offers that were accepted.
+  std::vector<pid_t> ProcessesToLeave(const Job& job, double within_seconds);
   /// Returns whether this daemon has made the offer.
   bool IsOwn(const std::string& id);
 
