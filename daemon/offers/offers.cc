@@ -302,9 +302,13 @@ void Offers::TakeAnswer(const std::string& id, const OfferAnswer& answer) {
 
 void Offers::AnswerInAdvanceFor(OfferBook::Entry& entry) {
   const Job* const job = JobOf(entry.offer);
-  if (job == nullptr || entry.offer.state != OfferState::kOffered) return;
+  const int32_t size = Described(job).size;
+  // A host with an agent alone learns in a moment how large the job is.
+  if (job == nullptr || size == 0 || entry.offer.state != OfferState::kOffered) return;
+  entry.looked_at_terms = job->terms;
+  entry.looked_at_size = size;
   const std::optional<OfferAnswer> answer =
-      AnswerInAdvance(entry.offer, job->terms->elastic(), Described(job).size, UnixSeconds());
+      AnswerInAdvance(entry.offer, job->terms->elastic(), size, UnixSeconds());
   if (!answer.has_value()) return;
   const Result<Offer> next = AnswerOwn(entry, *answer);
   if (next.ok()) return;
@@ -431,6 +435,10 @@ void Offers::LookAt(OfferBook::Entry& entry, double now_seconds) {
   const Offer next = AsOf(entry.offer, now_seconds, here);
   if (next.revision != entry.offer.revision) return Change(entry, next);
   Renumber(entry, *job);
+  // A host that has come to the job learns later what that has said, and how large it is.
+  const bool says_else =
+      entry.looked_at_terms != job->terms || entry.looked_at_size != Described(job).size;
+  if (says_else) AnswerInAdvanceFor(entry);
   if (!IsToBeEnforced(entry.offer, now_seconds, here)) return;
   Enforce(entry);
   Change(entry, AfterForce(entry.offer, now_seconds));
