@@ -1,0 +1,330 @@
+"""Runs the training of this folder three times, at a daemon of its own: undisturbed, elastic, and with restarts.
+
+    python3 compare.py --json comparison.json --picture comparison.png
+
+Four things happen to the elastic training and to the one that is restarted, at the same steps: a rank is taken back by
+the provider, a place is given again, a rank is killed, and the host's daemon is killed and started anew. Each of the
+four lies half way between two checkpoints, which is what a moment at random costs on the average.
+
+Other trainings with other seeds say by how much losses differ that nobody has disturbed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import typing
+
+import picture
+import stand_in
+from course import Course, Log, Moment
+from provider import LOOK_SECONDS, Provider, program
+
+HERE = pathlib.Path(__file__).resolve().parent
+RANKS = 4
+JOB = "digits"
+# Bounds each wait for a training, in seconds: for a step, for a change of its ranks, and for its end.
+PATIENCE_SECONDS = 300.0
+# When the four things happen, in distances of checkpoints. The newcomer of the second has time to start.
+RECLAIM, GROW, KILL, RESTART = 2.5, 4.5, 10.5, 12.5
+LENGTH = 15
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How long the trainings are, and how many other seeds say what noise is."""
+
+    save_every: int
+    picture_ms: float
+    seeds: int
+
+    @property
+    def steps(self) -> int:
+        """The steps of each training."""
+        return LENGTH * self.save_every
+
+    def step_of(self, moment: float) -> int:
+        """The step at which something happens."""
+        return int(moment * self.save_every)
+
+
+FULL = Plan(save_every=100, picture_ms=1.0, seeds=4)
+QUICK = Plan(save_every=20, picture_ms=0.75, seeds=2)
+
+
+class Story:
+    """Tells what happens, and when."""
+
+    def __init__(self, name: str) -> None:
+        """Begins now."""
+        self.name = name
+        self.began = time.time()
+        self.moments: list[Moment] = []
+
+    def say(self, step: int, text: str) -> None:
+        """Prints a line."""
+        print(f"{self.name:>12} {time.time() - self.began:6.1f} s  step {step:5}  {text}", flush=True)
+
+    def happens(self, step: int, what: str, text: str) -> None:
+        """Notes a moment, and prints it."""
+        self.moments.append(Moment(what, time.time()))
+        self.say(step, text)
+
+
+class Training:
+    """Ranks that train under the launcher."""
+
+    def __init__(self, provider: Provider, log: Log, output: pathlib.Path, ranks: int, *words: str) -> None:
+        """Starts them. `words` are options of the launcher, "--", and the program with its own."""
+        self.log = log
+        self._output = output
+        command = [program("harmonaize"), "run", "-n", str(ranks), "--no-preload", *words]
+        with output.open("a") as file:
+            self._launcher = subprocess.Popen(
+                command, env=provider.environment(), stdin=subprocess.DEVNULL, stdout=file, stderr=file
+            )
+
+    def await_step(self, step: int) -> None:
+        """Waits until so many steps are done."""
+        self._await(f"step {step}", lambda: self.log.step >= step)
+
+    def await_ranks(self, ranks: int) -> None:
+        """Waits until it goes on with so many ranks."""
+        self._await(f"{ranks} ranks", lambda: self.log.ranks == ranks)
+
+    def await_change(self, changes: int) -> None:
+        """Waits until the ranks have changed so often since the beginning."""
+        self._await(f"change {changes}", lambda: len(self.log.sizes) > changes)
+
+    def stop(self) -> None:
+        """Ends the ranks, if there are any."""
+        if self._launcher.poll() is None:
+            self._launcher.send_signal(signal.SIGTERM)
+        self._launcher.wait(PATIENCE_SECONDS)
+        self.log.read()
+
+    def finish(self) -> None:
+        """Waits for the end, which has to be in order."""
+        status = self._launcher.wait(PATIENCE_SECONDS)
+        self.log.read()
+        if status != 0:
+            self._fail(f"ended with {status}")
+
+    def await_end(self) -> None:
+        """Waits for an end that need not be in order."""
+        self._launcher.wait(PATIENCE_SECONDS)
+        self.log.read()
+
+    def _await(self, what: str, holds: typing.Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            ended = self._launcher.poll() is not None
+            self.log.read()
+            if holds():
+                return
+            if ended or time.monotonic() > deadline:
+                self._fail(f"{'ended' if ended else 'has run for long'}, and has not come to {what}")
+            time.sleep(LOOK_SECONDS)
+
+    def _fail(self, what: str) -> typing.NoReturn:
+        sys.exit(f"the training {what} (at step {self.log.step}):\n{self._output.read_text()[-4000:]}")
+
+
+class Comparison:
+    """The trainings, each in a folder of its own."""
+
+    def __init__(self, provider: Provider, folder: pathlib.Path, plan: Plan) -> None:
+        """Takes the provider, a folder for files, and how long trainings are."""
+        self._provider = provider
+        self._folder = folder
+        self._plan = plan
+
+    def undisturbed(self) -> Course:
+        """Trains with all ranks, to which nothing happens."""
+        story = Story("undisturbed")
+        with self._restarting("undisturbed", RANKS) as training:
+            training.finish()
+        return self._end(story, training.log)
+
+    def elastic(self) -> Course:
+        """Trains elastically."""
+        story, plan = Story("elastic"), self._plan
+        with self._elastic() as training:
+            training.await_step(plan.step_of(RECLAIM))
+            self._reclaim(story, training)
+            training.await_step(plan.step_of(GROW))
+            newcomer = self._grow(story, training)
+            rank_0 = self._provider.process_of(RANKS, 0)
+            training.await_step(plan.step_of(KILL))
+            self._kill(story, training, rank_0)
+            training.await_ranks(RANKS - 1)
+            story.say(training.log.step, f"goes on with {RANKS - 1} ranks")
+            training.await_step(plan.step_of(RESTART))
+            changes = len(training.log.sizes)
+            self._lose_daemon(story, training)
+            training.await_change(changes)
+            story.say(training.log.step, "goes on with the same ranks")
+            training.finish()
+            newcomer.wait(PATIENCE_SECONDS)
+        return self._end(story, training.log)
+
+    def restarting(self) -> Course:
+        """Trains with checkpoints. Whenever something happens all ranks end, and as many are started as there are."""
+        story, plan = Story("restarting"), self._plan
+        parts = [
+            (RECLAIM, RANKS, self._take_rank),
+            (GROW, RANKS - 1, self._stop_to_grow),
+            (KILL, RANKS, self._kill),
+            (RESTART, RANKS - 1, self._lose_daemon),
+        ]
+        for number, (moment, ranks, act) in enumerate(parts):
+            with self._restarting("restarting", ranks) as training:
+                training.await_change(number)
+                rank_0 = self._provider.process_of(ranks, 0)
+                training.await_step(plan.step_of(moment))
+                act(story, training, rank_0)
+                training.await_end()
+        with self._restarting("restarting", RANKS - 1) as training:
+            training.finish()
+        return self._end(story, training.log)
+
+    def losses_of_seeds(self) -> list[float]:
+        """Losses at the end with other seeds. One rank does the same steps as several."""
+        losses = []
+        for seed in range(2, 2 + self._plan.seeds):
+            name = f"seed{seed}"
+            with self._restarting(name, 1, "--seed", str(seed), "--picture-ms", "0") as training:
+                training.finish()
+            losses.append(Course(name, 0, training.log, ()).test_loss)
+        return losses
+
+    # What happens
+
+    def _reclaim(self, story: Story, training: Training) -> None:
+        story.happens(training.log.step, "reclaim", "the provider asks for one rank back within 10 s")
+        offer = self._provider.offer(JOB, "reclaim", "--which", str(RANKS - 1), "--within", "10s")
+        stand_in.follow_reclaim(self._provider, offer)
+        training.await_ranks(RANKS - 1)
+        story.say(training.log.step, f"goes on with {RANKS - 1} ranks")
+
+    def _grow(self, story: Story, training: Training) -> subprocess.Popen[bytes]:
+        story.happens(training.log.step, "grow", "the provider offers a place for one more rank")
+        offer = self._provider.offer(JOB, "grow", "--ranks", "1", "--within", "60s")
+        command = [sys.executable, *self._words("train.py", "elastic")]
+        newcomer = stand_in.follow_grow(self._provider, JOB, offer, command)
+        training.await_ranks(RANKS)
+        story.say(training.log.step, f"goes on with {RANKS} ranks")
+        return newcomer
+
+    @staticmethod
+    def _kill(story: Story, training: Training, rank_0: int) -> None:
+        story.happens(training.log.step, "kill -9 of rank 0", "rank 0 is killed")
+        os.kill(rank_0, signal.SIGKILL)
+
+    @staticmethod
+    def _take_rank(story: Story, training: Training, rank_0: int) -> None:
+        story.happens(training.log.step, "reclaim", "the provider takes a rank")
+        os.kill(rank_0, signal.SIGKILL)
+
+    @staticmethod
+    def _stop_to_grow(story: Story, training: Training, _: int) -> None:
+        story.happens(training.log.step, "grow", "the job is stopped, to be started with one more rank")
+        training.stop()
+
+    def _lose_daemon(self, story: Story, training: Training, _: int = 0) -> None:
+        story.happens(training.log.step, "kill -9 of the daemon", "the daemon is killed, and started anew")
+        self._provider.restart()
+
+    # Starting
+
+    def _words(self, script: str, name: str) -> list[str]:
+        words = [str(HERE / script), "--steps", str(self._plan.steps), "--picture-ms", str(self._plan.picture_ms)]
+        return [*words, "--log", str(self._folder / f"{name}.log")]
+
+    def _elastic(self) -> typing.ContextManager[Training]:
+        words = ["--elastic", "2", "--name", JOB, "--", sys.executable, *self._words("train.py", "elastic")]
+        return self._started("elastic", RANKS, *words)
+
+    def _restarting(self, name: str, ranks: int, *options: str) -> typing.ContextManager[Training]:
+        words = ["--", sys.executable, *self._words("restarting.py", name)]
+        words += ["--checkpoint", str(self._folder / f"{name}.pt"), "--save-every", str(self._plan.save_every)]
+        return self._started(name, ranks, *words, *options)
+
+    @contextlib.contextmanager
+    def _started(self, name: str, ranks: int, *words: str) -> typing.Iterator[Training]:
+        log = Log(self._folder / f"{name}.log")
+        log.read()
+        training = Training(self._provider, log, self._folder / f"{name}.output", ranks, *words)
+        try:
+            yield training
+        finally:
+            training.stop()
+
+    @staticmethod
+    def _end(story: Story, log: Log) -> Course:
+        course = Course(story.name, story.began, log, story.moments)
+        story.say(log.step, f"has ended with a test loss of {course.test_loss:.4f}")
+        return course
+
+
+def report(courses: typing.Sequence[Course], noise: float, seeds: int) -> None:
+    """Prints the table."""
+    print("\n| | " + " | ".join(course.name for course in courses) + " |\n|---|" + "---:|" * len(courses))
+    rows: list[tuple[str, typing.Callable[[Course], str]]] = [
+        ("test loss", lambda course: f"{course.test_loss:.4f}"),
+        ("accuracy", lambda course: f"{course.accuracy:.4f}"),
+        ("steps done again", lambda course: str(course.steps_again)),
+        ("seconds without a new step", lambda course: f"{course.seconds_lost:.1f}"),
+        ("seconds in all", lambda course: f"{course.seconds:.1f}"),
+    ]
+    for name, value in rows:
+        print(f"| {name} | " + " | ".join(value(course) for course in courses) + " |")
+    disturbed = [course for course in courses if course.moments]
+    for losses in zip(*(course.losses() for course in disturbed), strict=True):
+        cells = [f"{loss.steps_again} steps, {loss.seconds_lost:.1f} s" for loss in losses]
+        print(f"| {losses[0].what} | | " + " | ".join(cells) + " |")
+    print(f"\nTest losses of {seeds} seeds, undisturbed, differ by {noise:.4f}.")
+
+
+def compare(plan: Plan, json_path: pathlib.Path | None, picture_path: pathlib.Path | None) -> None:
+    """Runs all trainings, and shows what came of them."""
+    with tempfile.TemporaryDirectory(prefix="harmonaize-") as name, Provider(pathlib.Path(name)) as provider:
+        comparison = Comparison(provider, pathlib.Path(name), plan)
+        courses = [comparison.undisturbed(), comparison.elastic(), comparison.restarting()]
+        losses = [courses[0].test_loss, *comparison.losses_of_seeds()]
+    noise = max(losses) - min(losses)
+    report(courses, noise, len(losses))
+    if json_path is not None:
+        document = {
+            "steps": plan.steps,
+            "save_every": plan.save_every,
+            "noise": noise,
+            "seeds": losses,
+            "courses": [course.document() for course in courses],
+        }
+        json_path.write_text(json.dumps(document, indent=2) + "\n")
+    if picture_path is not None and not picture.draw(picture_path, courses):
+        print("There is no picture: Matplotlib is not installed (Debian: python3-matplotlib).")
+
+
+def main() -> None:
+    """Reads the command line, and compares."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="short trainings, to see that all of it works")
+    parser.add_argument("--json", type=pathlib.Path, help="write the numbers to this file")
+    parser.add_argument("--picture", type=pathlib.Path, help="draw losses and ranks into this file (PNG)")
+    arguments = parser.parse_args()
+    compare(QUICK if arguments.quick else FULL, arguments.json, arguments.picture)
+
+
+if __name__ == "__main__":
+    main()
