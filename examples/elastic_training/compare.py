@@ -25,15 +25,15 @@ import time
 import typing
 
 import picture
+import report
 import stand_in
 from course import Course, Log, Moment
-from provider import LOOK_SECONDS, Provider, program
+from provider import Provider
+from training import PATIENCE_SECONDS, Training
 
 HERE = pathlib.Path(__file__).resolve().parent
 RANKS = 4
 JOB = "digits"
-# Bounds each wait for a training, in seconds: for a step, for a change of its ranks, and for its end.
-PATIENCE_SECONDS = 300.0
 # When the four things happen, in distances of checkpoints. The newcomer of the second has time to start.
 RECLAIM, GROW, KILL, RESTART = 2.5, 4.5, 10.5, 12.5
 LENGTH = 15
@@ -80,65 +80,6 @@ class Story:
         self.say(step, text)
 
 
-class Training:
-    """Ranks that train under the launcher."""
-
-    def __init__(self, provider: Provider, log: Log, output: pathlib.Path, ranks: int, *words: str) -> None:
-        """Starts them. `words` are options of the launcher, "--", and the program with its own."""
-        self.log = log
-        self._output = output
-        command = [program("harmonaize"), "run", "-n", str(ranks), "--no-preload", *words]
-        with output.open("a") as file:
-            self._launcher = subprocess.Popen(
-                command, env=provider.environment(), stdin=subprocess.DEVNULL, stdout=file, stderr=file
-            )
-
-    def await_step(self, step: int) -> None:
-        """Waits until so many steps are done."""
-        self._await(f"step {step}", lambda: self.log.step >= step)
-
-    def await_ranks(self, ranks: int) -> None:
-        """Waits until it goes on with so many ranks."""
-        self._await(f"{ranks} ranks", lambda: self.log.ranks == ranks)
-
-    def await_change(self, changes: int) -> None:
-        """Waits until the ranks have changed so often since the beginning."""
-        self._await(f"change {changes}", lambda: len(self.log.sizes) > changes)
-
-    def stop(self) -> None:
-        """Ends the ranks, if there are any."""
-        if self._launcher.poll() is None:
-            self._launcher.send_signal(signal.SIGTERM)
-        self._launcher.wait(PATIENCE_SECONDS)
-        self.log.read()
-
-    def finish(self) -> None:
-        """Waits for the end, which has to be in order."""
-        status = self._launcher.wait(PATIENCE_SECONDS)
-        self.log.read()
-        if status != 0:
-            self._fail(f"ended with {status}")
-
-    def await_end(self) -> None:
-        """Waits for an end that need not be in order."""
-        self._launcher.wait(PATIENCE_SECONDS)
-        self.log.read()
-
-    def _await(self, what: str, holds: typing.Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            ended = self._launcher.poll() is not None
-            self.log.read()
-            if holds():
-                return
-            if ended or time.monotonic() > deadline:
-                self._fail(f"{'ended' if ended else 'has run for long'}, and has not come to {what}")
-            time.sleep(LOOK_SECONDS)
-
-    def _fail(self, what: str) -> typing.NoReturn:
-        sys.exit(f"the training {what} (at step {self.log.step}):\n{self._output.read_text()[-4000:]}")
-
-
 class Comparison:
     """The trainings, each in a folder of its own."""
 
@@ -158,11 +99,15 @@ class Comparison:
     def elastic(self) -> Course:
         """Trains elastically."""
         story, plan = Story("elastic"), self._plan
-        with self._elastic() as training:
+        with contextlib.ExitStack() as processes:
+            training = processes.enter_context(self._elastic())
             training.await_step(plan.step_of(RECLAIM))
             self._reclaim(story, training)
             training.await_step(plan.step_of(GROW))
             newcomer = self._grow(story, training)
+            processes.callback(newcomer.kill)
+            training.await_ranks(RANKS)
+            story.say(training.log.step, f"goes on with {RANKS} ranks")
             rank_0 = self._provider.process_of(RANKS, 0)
             training.await_step(plan.step_of(KILL))
             self._kill(story, training, rank_0)
@@ -220,10 +165,7 @@ class Comparison:
         story.happens(training.log.step, "grow", "the provider offers a place for one more rank")
         offer = self._provider.offer(JOB, "grow", "--ranks", "1", "--within", "60s")
         command = [sys.executable, *self._words("train.py", "elastic")]
-        newcomer = stand_in.follow_grow(self._provider, JOB, offer, command)
-        training.await_ranks(RANKS)
-        story.say(training.log.step, f"goes on with {RANKS} ranks")
-        return newcomer
+        return stand_in.follow_grow(self._provider, JOB, offer, command)
 
     @staticmethod
     def _kill(story: Story, training: Training, rank_0: int) -> None:
@@ -276,25 +218,6 @@ class Comparison:
         return course
 
 
-def report(courses: typing.Sequence[Course], noise: float, seeds: int) -> None:
-    """Prints the table."""
-    print("\n| | " + " | ".join(course.name for course in courses) + " |\n|---|" + "---:|" * len(courses))
-    rows: list[tuple[str, typing.Callable[[Course], str]]] = [
-        ("test loss", lambda course: f"{course.test_loss:.4f}"),
-        ("accuracy", lambda course: f"{course.accuracy:.4f}"),
-        ("steps done again", lambda course: str(course.steps_again)),
-        ("seconds without a new step", lambda course: f"{course.seconds_lost:.1f}"),
-        ("seconds in all", lambda course: f"{course.seconds:.1f}"),
-    ]
-    for name, value in rows:
-        print(f"| {name} | " + " | ".join(value(course) for course in courses) + " |")
-    disturbed = [course for course in courses if course.moments]
-    for losses in zip(*(course.losses() for course in disturbed), strict=True):
-        cells = [f"{loss.steps_again} steps, {loss.seconds_lost:.1f} s" for loss in losses]
-        print(f"| {losses[0].what} | | " + " | ".join(cells) + " |")
-    print(f"\nTest losses of {seeds} seeds, undisturbed, differ by {noise:.4f}.")
-
-
 def compare(plan: Plan, json_path: pathlib.Path | None, picture_path: pathlib.Path | None) -> None:
     """Runs all trainings, and shows what came of them."""
     with tempfile.TemporaryDirectory(prefix="harmonaize-") as name, Provider(pathlib.Path(name)) as provider:
@@ -302,16 +225,10 @@ def compare(plan: Plan, json_path: pathlib.Path | None, picture_path: pathlib.Pa
         courses = [comparison.undisturbed(), comparison.elastic(), comparison.restarting()]
         losses = [courses[0].test_loss, *comparison.losses_of_seeds()]
     noise = max(losses) - min(losses)
-    report(courses, noise, len(losses))
+    print(report.table(courses), f"\nTest losses of {len(losses)} seeds, undisturbed, differ by {noise:.4f}.", sep="\n")
     if json_path is not None:
-        document = {
-            "steps": plan.steps,
-            "save_every": plan.save_every,
-            "noise": noise,
-            "seeds": losses,
-            "courses": [course.document() for course in courses],
-        }
-        json_path.write_text(json.dumps(document, indent=2) + "\n")
+        numbers = {"steps": plan.steps, "save_every": plan.save_every, "noise": noise, "seeds": losses}
+        json_path.write_text(json.dumps({**numbers, "courses": [course.document() for course in courses]}, indent=2))
     if picture_path is not None and not picture.draw(picture_path, courses):
         print("There is no picture: Matplotlib is not installed (Debian: python3-matplotlib).")
 
