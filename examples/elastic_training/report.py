@@ -17,7 +17,7 @@ ROWS: tuple[tuple[str, typing.Callable[[Course], str]], ...] = (
 
 def table(courses: typing.Sequence[Course]) -> str:
     """Returns the table, as Markdown: all in all, and for each thing that has happened."""
-    lines = ["", _row("", [course.name for course in courses]), "|---|" + "---:|" * len(courses)]
+    lines = ["", "| | " + " | ".join(course.name for course in courses) + " |", "|---|" + "---:|" * len(courses)]
     lines += [_row(name, [value(course) for course in courses]) for name, value in ROWS]
     for losses in zip(*(course.losses() for course in courses if course.moments), strict=True):
         cells = [f"{loss.steps_again} steps, {loss.seconds_lost:.1f} s" for loss in losses]
