@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -25,6 +27,7 @@
 
 namespace harmonaize::daemon {
 
+class Agents;
 class Background;
 class EventLoop;
 class JobCommunicators;
@@ -58,6 +61,7 @@ class Offers final : public CommunicatorObserver {
   struct Services {
     JobEvents* events = nullptr;
     const JobRelay* relay = nullptr;
+    const Agents* agents = nullptr;
     const JobCommunicators* by_job = nullptr;
     JobTable* jobs = nullptr;
     RecordKeeper* keeper = nullptr;
@@ -75,8 +79,8 @@ class Offers final : public CommunicatorObserver {
 
   /// Makes an offer. Where the job has said in advance how it answers, it is answered at once.
   /// Errors: kInvalidArgument for terms that no offer can have, and for ranks that the job does not
-  /// have here; kInvalidUsage if the job has no ranks here, is asked already, or does not want to
-  /// be asked again yet.
+  /// have here; kInvalidUsage if the job has no ranks and no agent here, is asked already, or does
+  /// not want to be asked again yet.
   Result<Offer> Make(Job& job, const OfferOrder& order);
   /// Takes the provider's next step. Errors: those of WithStep; kInvalidUsage for an offer that
   /// another daemon has made.
@@ -92,6 +96,9 @@ class Offers final : public CommunicatorObserver {
   std::vector<Offer> All(const TenantIdentity* tenant) const;
   /// Returns one of them by its id, or the beginning of it. Errors: those of OfferBook::FindNamed.
   Result<Offer> Find(const TenantIdentity* tenant, const std::string& which);
+  /// Returns the processes of a job here whose ranks are to have left within so many seconds, by
+  /// offers that were accepted.
+  std::vector<pid_t> ProcessesToLeave(const Job& job, double within_seconds);
   /// Returns whether this daemon has made the offer.
   bool IsOwn(const std::string& id);
 
@@ -103,6 +110,8 @@ class Offers final : public CommunicatorObserver {
   /// Takes in a message of another daemon, if it is about offers.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
 
+  /// The job has a tie with another host, which has no copies of its offers yet.
+  void OnTied(const Job& job);
   void OnFormed(const Communicator& communicator, int hosts) override;
 
  private:
@@ -117,6 +126,8 @@ class Offers final : public CommunicatorObserver {
   Status CheckMayAsk(const Job& job, const OfferOrder& order, double now_seconds);
   Job* JobOf(const Offer& offer) const;
   int32_t RanksHere(const Offer& offer) const;
+  bool IsHere(const Job& job) const;
+  Status CheckPlaces(const Job& job, const OfferTerms& terms) const;
   OfferedJob Described(const Job* job) const;
   std::vector<uint32_t> SessionsOf(const Job& job, const std::vector<int32_t>& ranks) const;
   void TakeAnswer(const std::string& id, const OfferAnswer& answer);
