@@ -18,7 +18,6 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,10 +25,9 @@ import typing
 
 import picture
 import report
-import stand_in
 from course import Course, Log, Moment
 from provider import Provider
-from training import PATIENCE_SECONDS, Training
+from training import Training
 
 HERE = pathlib.Path(__file__).resolve().parent
 RANKS = 4
@@ -99,15 +97,13 @@ class Comparison:
     def elastic(self) -> Course:
         """Trains elastically."""
         story, plan = Story("elastic"), self._plan
-        with contextlib.ExitStack() as processes:
-            training = processes.enter_context(self._elastic())
+        with self._elastic() as training:
             training.await_step(plan.step_of(RECLAIM))
-            self._reclaim(story, training)
+            options = ["--which", str(RANKS - 1), "--within", "10s"]
+            self._offer(story, training, "reclaim", "asks for one rank back within 10 s", options, RANKS - 1)
             training.await_step(plan.step_of(GROW))
-            newcomer = self._grow(story, training)
-            processes.callback(newcomer.kill)
-            training.await_ranks(RANKS)
-            story.say(training.log.step, f"goes on with {RANKS} ranks")
+            options = ["--ranks", "1", "--within", "60s"]
+            self._offer(story, training, "grow", "has a place for one more rank", options, RANKS)
             rank_0 = self._provider.process_of(RANKS, 0)
             training.await_step(plan.step_of(KILL))
             self._kill(story, training, rank_0)
@@ -119,7 +115,6 @@ class Comparison:
             training.await_change(changes)
             story.say(training.log.step, "goes on with the same ranks")
             training.finish()
-            newcomer.wait(PATIENCE_SECONDS)
         return self._end(story, training.log)
 
     def restarting(self) -> Course:
@@ -154,18 +149,16 @@ class Comparison:
 
     # What happens
 
-    def _reclaim(self, story: Story, training: Training) -> None:
-        story.happens(training.log.step, "reclaim", "the provider asks for one rank back within 10 s")
-        offer = self._provider.offer(JOB, "reclaim", "--which", str(RANKS - 1), "--within", "10s")
-        stand_in.follow_reclaim(self._provider, offer)
-        training.await_ranks(RANKS - 1)
-        story.say(training.log.step, f"goes on with {RANKS - 1} ranks")
-
-    def _grow(self, story: Story, training: Training) -> subprocess.Popen[bytes]:
-        story.happens(training.log.step, "grow", "the provider offers a place for one more rank")
-        offer = self._provider.offer(JOB, "grow", "--ranks", "1", "--within", "60s")
-        command = [sys.executable, *self._words("train.py", "elastic")]
-        return stand_in.follow_grow(self._provider, JOB, offer, command)
+    def _offer(  # noqa: PLR0913
+        self, story: Story, training: Training, kind: str, text: str, options: list[str], ranks: int
+    ) -> None:
+        """Makes an offer, and waits until the job has done what it has agreed to."""
+        story.happens(training.log.step, kind, f"the provider {text}")
+        offer = self._provider.offer(JOB, kind, *options)
+        training.await_ranks(ranks)
+        story.say(training.log.step, f"goes on with {ranks} ranks")
+        self._provider.await_fulfilled(offer)
+        story.say(training.log.step, f"the {kind} is fulfilled")
 
     @staticmethod
     def _kill(story: Story, training: Training, rank_0: int) -> None:
@@ -193,7 +186,7 @@ class Comparison:
         return [*words, "--log", str(self._folder / f"{name}.log")]
 
     def _elastic(self) -> typing.ContextManager[Training]:
-        words = ["--elastic", "2", "--name", JOB, "--", sys.executable, *self._words("train.py", "elastic")]
+        words = ["--elastic", f"2:{RANKS}", "--name", JOB, "--", sys.executable, *self._words("train.py", "elastic")]
         return self._started("elastic", RANKS, *words)
 
     def _restarting(self, name: str, ranks: int, *options: str) -> typing.ContextManager[Training]:

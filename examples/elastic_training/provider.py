@@ -59,6 +59,14 @@ class Provider:
         made = subprocess.run(command, env=self.environment(), check=True, stdout=subprocess.PIPE, text=True)
         return str(json.loads(made.stdout)["id"])
 
+    def await_fulfilled(self, offer: str) -> None:
+        """Waits until the job has done what it has agreed to."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not (found := self._operator().offer(offer)).ended and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+        if found.state != "fulfilled":
+            sys.exit(f"the {found.kind} is {found.state}: {found.reason}")
+
     def process_of(self, ranks: int, rank: int) -> int:
         """Returns the number of the process that is this rank of the job that runs with so many ranks."""
         deadline = time.monotonic() + PATIENCE_SECONDS

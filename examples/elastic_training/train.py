@@ -1,6 +1,6 @@
 """Trains a small network on scikit-learn's pictures of digits, and goes on when ranks are lost, leave or come.
 
-    harmonaize run -n 4 --elastic 2 --name digits -- python3 train.py
+    harmonaize run -n 4 --elastic 2:4 --name digits -- python3 train.py
 
 All ranks together take the same batch in each step whatever their number, so the training's course stays the same.
 """
