@@ -56,8 +56,15 @@ class Provider:
     def offer(self, job: str, kind: str, *options: str) -> str:
         """Makes the job an offer, as an operator does. Returns the offer's id."""
         command = [program("harmonaize"), "offer", "make", job, kind, *options, "--json"]
-        made = subprocess.run(command, env=self.environment(), check=True, stdout=subprocess.PIPE, text=True)
-        return str(json.loads(made.stdout)["id"])
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            made = subprocess.run(command, env=self.environment(), check=False, capture_output=True, text=True)
+            if made.returncode == 0:
+                return str(json.loads(made.stdout)["id"])
+            # The launcher has a place again once the process of a rank that has left has ended.
+            if time.monotonic() > deadline:
+                sys.exit(f"the {kind} was refused: {made.stderr}")
+            time.sleep(LOOK_SECONDS)
 
     def await_fulfilled(self, offer: str) -> None:
         """Waits until the job has done what it has agreed to."""
