@@ -138,14 +138,16 @@ class Comparison:
         return self._end(story, training.log)
 
     def losses_of_seeds(self) -> list[float]:
-        """Losses at the end with other seeds. One rank does the same steps as several."""
-        losses = []
-        for seed in range(2, 2 + self._plan.seeds):
-            name = f"seed{seed}"
-            with self._restarting(name, 1, "--seed", str(seed), "--picture-ms", "0") as training:
+        """Losses at the end with other seeds, all trained at once. One rank does the same steps as several."""
+        with contextlib.ExitStack() as started:
+            trainings = {}
+            for seed in range(2, 2 + self._plan.seeds):
+                name = f"seed{seed}"
+                options = ["--seed", str(seed), "--picture-ms", "0"]
+                trainings[name] = started.enter_context(self._restarting(name, 1, *options))
+            for training in trainings.values():
                 training.finish()
-            losses.append(Course(name, 0, training.log, ()).test_loss)
-        return losses
+        return [Course(name, 0, training.log, ()).test_loss for name, training in trainings.items()]
 
     # What happens
 
