@@ -51,12 +51,14 @@ void Agents::OnPeerLost(transport::PeerId peer) {
 }
 
 void Agents::OnFormed(const Communicator& communicator, int /*hosts*/) {
-  known_.OnFormed(*communicator.job());
+  own_.OnChanged(*communicator.job());
+  known_.OnChanged(*communicator.job());
 }
 
 void Agents::OnEnded(const Communicator& communicator) {
   Job& job = *communicator.job();
-  if (!services_.by_job->Has(&job)) known_.OnJobGone(job);
+  if (!services_.by_job->Has(&job)) return known_.OnJobGone(job);
+  known_.OnChanged(job);
 }
 
 void Agents::Watch() {

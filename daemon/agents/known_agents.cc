@@ -22,6 +22,8 @@ namespace {
 /// Nanoseconds after which an agent is forgotten of which nothing is heard. Its daemon tells of it
 /// every ten seconds.
 constexpr uint64_t kForgottenNs = 35'000'000'000;
+/// Nanoseconds between two attempts to reach the daemon of an agent.
+constexpr uint64_t kReachEveryNs = 3'000'000'000;
 
 }  // namespace
 
@@ -123,8 +125,9 @@ bool KnownAgents::IsHomeOf(const Job& job) const {
 }
 
 // Ties the agent's host to this one, or tells it that it still is, where this host is the home.
-void KnownAgents::Tie(const Agent& agent) {
+void KnownAgents::Tie(Agent& agent) {
   if (!IsHomeOf(*agent.job) || agent.view.address.empty()) return;
+  agent.reached_for_ns = MonotonicNanoseconds();
   services_.cluster->Reach(
       agent.view.address,
       lifetime_.Guard([this, number = agent.view.number](const Result<transport::PeerId>& peer) {
@@ -157,8 +160,8 @@ void KnownAgents::Send(const Agent& agent, transport::PeerId peer, Status status
   static_cast<void>(services_.cluster->SendFor(tenant, peer, tie));
 }
 
-void KnownAgents::OnFormed(Job& job) {
-  for (const auto& [number, agent] : agents_) {
+void KnownAgents::OnChanged(const Job& job) {
+  for (auto& [number, agent] : agents_) {
     if (agent.job == &job) Tie(agent);
   }
 }
@@ -187,7 +190,13 @@ KnownAgents::Agents::iterator KnownAgents::Forget(Agents::iterator agent) {
 void KnownAgents::Tick() {
   const uint64_t now = MonotonicNanoseconds();
   for (auto one = agents_.begin(); one != agents_.end();) {
-    one = now - one->second.heard_ns > kForgottenNs ? Forget(one) : std::next(one);
+    Agent& agent = one->second;
+    if (now - agent.heard_ns > kForgottenNs) {
+      one = Forget(one);
+      continue;
+    }
+    if (!agent.tied.has_value() && now - agent.reached_for_ns > kReachEveryNs) Tie(agent);
+    ++one;
   }
 }
 

@@ -51,11 +51,11 @@ class KnownAgents {
   void OnAttach(transport::PeerId peer, const AttachMessage& attach);
   void OnAgent(transport::PeerId peer, const AgentMessage& message);
   void OnPeerLost(transport::PeerId peer);
-  /// A communicator of the job has formed: the home may be another one, and the size.
-  void OnFormed(Job& job);
+  /// A communicator of the job has formed or ended: the home may be another one, and the size.
+  void OnChanged(const Job& job);
   /// The job has no communicators here any more.
   void OnJobGone(Job& job);
-  /// Forgets agents of which nothing was heard for long.
+  /// Forgets agents of which nothing was heard for long, and ties those that have no tie.
   void Tick();
 
   /// Most agents of a job: one for each host that it may span.
@@ -66,6 +66,7 @@ class KnownAgents {
     AgentView view;
     Job* job = nullptr;
     uint64_t heard_ns = 0;
+    uint64_t reached_for_ns = 0;  ///< When its daemon was reached for last.
     std::optional<transport::PeerId> tied = {};
   };
   using Agents = std::map<uint64_t, Agent>;  ///< By AgentView::number.
@@ -73,7 +74,7 @@ class KnownAgents {
   Agent* Note(Job& job, const AgentView& view);
   Status CheckAttach(const AttachMessage& attach, Job** job) const;
   bool IsHomeOf(const Job& job) const;
-  void Tie(const Agent& agent);
+  void Tie(Agent& agent);
   void TieTo(Agent& agent, transport::PeerId peer);
   void Send(const Agent& agent, transport::PeerId peer, Status status) const;
   Agents::iterator Forget(Agents::iterator agent);

@@ -58,7 +58,11 @@ Result<uint64_t> OwnAgents::Add(Tenant* tenant, const AgentOrder& order) {
   Log(LogLevel::kInfo, kLogInit, "job '{}' of {} has an agent here, with {} places",
       agent.job.job()->label(), tenant->name(), order.places);
   Agent& kept = agents_.emplace(number, std::move(agent)).first->second;
-  if (!HasWay(kept)) Ask(kept, kept.renewed_ns);
+  if (HasWay(kept)) {
+    TellHosts(kept, false, kept.renewed_ns);
+  } else {
+    Ask(kept, kept.renewed_ns);
+  }
   return number;
 }
 
@@ -248,6 +252,12 @@ void OwnAgents::TellHosts(Agent& agent, bool gone, uint64_t now_ns) {
   job.heard.Add(message.unique);
   // Who does not take it hears it the next time.
   static_cast<void>(services_.relay->Spread(job, message, {}));
+}
+
+void OwnAgents::OnChanged(const Job& job) {
+  for (auto& [number, agent] : agents_) {
+    if (agent.job.job() == &job) agent.told_ns = 0;
+  }
 }
 
 void OwnAgents::OnTie(transport::PeerId peer, const TieMessage& tie) {

@@ -93,6 +93,8 @@ class OwnAgents {
   void Tick();
   void OnTie(transport::PeerId peer, const TieMessage& tie);
   void OnPeerLost(transport::PeerId peer);
+  /// A communicator of the job has formed here: its hosts may not know the agents yet.
+  void OnChanged(const Job& job);
 
   /// Time, in seconds, for which an agent is kept that does not renew itself. Agents do so every
   /// second, and one that is that late has ended, or its host is lost to all purposes.

@@ -44,6 +44,7 @@ bool AreAboutRanks(OfferKind a, OfferKind b) {
 
 Offers::Offers(const Services& services)
     : services_(services),
+      ranks_(services.by_job),
       book_(services.keeper),
       exchange_(services.relay,
                 {.on_offer =
@@ -84,8 +85,9 @@ Result<Offer> Offers::Make(Job& job, const OfferOrder& order) {
               .purpose = order.purpose,
               .notice = order.notice};
   offer.ranks_before = static_cast<int32_t>(services_.by_job->RanksHere(job).size());
+  std::vector<uint32_t> sessions = ranks_.Name(job, &offer);
   HZ_ASSIGN_OR_RETURN(OfferBook::Entry* const entry, book_.AddOwn(offer));
-  entry->sessions = SessionsOf(job, offer.terms.which);
+  entry->sessions = std::move(sessions);
   Log(LogLevel::kInfo, kLogInit, "{} is offered to job '{}' of {}: {}", offer.id, job.label(),
       job.tenant->name(), OfferSentence(offer, offer.terms));
   TellOnceKept(std::nullopt, offer);
@@ -313,13 +315,14 @@ void Offers::AnswerInAdvanceFor(OfferBook::Entry& entry) {
 // ---------------------------------------------------------------------------------------------
 // Telling
 
-void Offers::Change(OfferBook::Entry& entry, const Offer& next) {
+void Offers::Change(OfferBook::Entry& entry, Offer next) {
   const Offer before = entry.offer;
-  book_.Change(entry, next);
   const Job* const job = JobOf(next);
-  if (job != nullptr && next.terms.which != before.terms.which) {
-    entry.sessions = SessionsOf(*job, next.terms.which);
+  const bool names_others = next.terms.which != before.terms.which || next.terms.which.empty();
+  if (job != nullptr && !next.has_ended() && names_others) {
+    entry.sessions = ranks_.Name(*job, &next);
   }
+  book_.Change(entry, next);
   Log(LogLevel::kInfo, kLogInit, "{} to job '{}' of {} is {}{}{}", next.id,
       next.job_name.empty() ? next.job.text() : next.job_name, next.tenant.name, NameOf(next.state),
       next.reason.empty() ? "" : ": ", next.reason);
@@ -378,6 +381,9 @@ void Offers::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
 
 void Offers::OnFormed(const Communicator& communicator, int hosts) {
   if (hosts > 1) OnTied(*communicator.job());
+  if (!book_.has_live()) return;
+  // Ranks that hear of offers from now on know the new numbers alone.
+  services_.loop->Post(lifetime_.Guard([this] { Look(); }));
 }
 
 void Offers::OnTied(const Job& job) {
@@ -424,9 +430,35 @@ void Offers::LookAt(OfferBook::Entry& entry, double now_seconds) {
   const int32_t here = RanksHere(entry.offer);
   const Offer next = AsOf(entry.offer, now_seconds, here);
   if (next.revision != entry.offer.revision) return Change(entry, next);
+  Renumber(entry, *job);
   if (!IsToBeEnforced(entry.offer, now_seconds, here)) return;
   Enforce(entry);
   Change(entry, AfterForce(entry.offer, now_seconds));
+}
+
+// The job may have shrunk or grown since ranks were named. After a restart of the daemon the ranks
+// have other sessions: they are those with the same numbers where the job has its size again.
+void Offers::Renumber(OfferBook::Entry& entry, const Job& job) {
+  if (!entry.offer.takes_ranks() || !services_.by_job->HasRanksHere(&job)) return;
+  const Offer before = entry.offer;
+  if (entry.sessions.empty()) {
+    const Communicator& largest = *services_.by_job->Largest(job);
+    Offer again = entry.offer;
+    const bool is_same = largest.ranks() == again.of_ranks && largest.name() == again.communicator;
+    if (!is_same) again.terms.which.clear();
+    entry.sessions = ranks_.Name(job, &again);
+    if (is_same || entry.sessions.empty()) return;
+    ++again.revision;
+    book_.Change(entry, again);
+    return TellOnceKept(before, again);
+  }
+  Offer next = ranks_.Renumbered(job, entry.offer, entry.sessions);
+  if (next == entry.offer) return;
+  ++next.revision;
+  // Numbers of a counter-proposal are those of ranks before; some of as many are named instead.
+  next.counter.which.clear();
+  book_.Change(entry, next);
+  TellOnceKept(before, next);
 }
 
 // Returns whether the job has been away for long enough that it does not come back.
@@ -492,16 +524,6 @@ OfferedJob Offers::Described(const Job* job) const {
   if (job == nullptr) return {};
   return {.ranks_here = services_.by_job->RanksHere(*job),
           .size = services_.agents->own().RanksOf(*job)};
-}
-
-std::vector<uint32_t> Offers::SessionsOf(const Job& job, const std::vector<int32_t>& ranks) const {
-  const Communicator* const largest = services_.by_job->Largest(job);
-  std::vector<uint32_t> sessions;
-  for (const int32_t rank : ranks) {
-    const Member* const member = largest == nullptr ? nullptr : largest->member(rank);
-    if (member != nullptr) sessions.push_back(member->session->id());
-  }
-  return sessions;
 }
 
 std::vector<Offer> Offers::All(const TenantIdentity* tenant) const {

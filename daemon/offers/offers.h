@@ -17,6 +17,7 @@
 #include "daemon/offers/offer_book.h"
 #include "daemon/offers/offer_events.h"
 #include "daemon/offers/offer_exchange.h"
+#include "daemon/offers/offer_ranks.h"
 #include "daemon/offers/offer_rules.h"
 #include "daemon/quota/rate_table.h"
 #include "daemon/runtime/lifetime.h"
@@ -129,11 +130,11 @@ class Offers final : public CommunicatorObserver {
   bool IsHere(const Job& job) const;
   Status CheckPlaces(const Job& job, const OfferTerms& terms) const;
   OfferedJob Described(const Job* job) const;
-  std::vector<uint32_t> SessionsOf(const Job& job, const std::vector<int32_t>& ranks) const;
+  void Renumber(OfferBook::Entry& entry, const Job& job);
   void TakeAnswer(const std::string& id, const OfferAnswer& answer);
   void AnswerInAdvanceFor(OfferBook::Entry& entry);
   Result<Offer> AnswerOwn(OfferBook::Entry& entry, const OfferAnswer& answer);
-  void Change(OfferBook::Entry& entry, const Offer& next);
+  void Change(OfferBook::Entry& entry, Offer next);
   void TellOnceKept(std::optional<Offer> before, const Offer& after);
   void Tell(const std::optional<Offer>& before, const Offer& after);
   void TellCopies(const Job& job, const Offer& offer);
@@ -147,6 +148,7 @@ class Offers final : public CommunicatorObserver {
   void Enforce(const OfferBook::Entry& entry);
 
   const Services services_;
+  const OfferRanks ranks_;
   OfferBook book_;
   OfferExchange exchange_;
   RateTable answers_;  ///< By tenant.
