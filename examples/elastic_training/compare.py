@@ -99,7 +99,7 @@ class Comparison:
         story, plan = Story("elastic"), self._plan
         with self._elastic() as training:
             training.await_step(plan.step_of(RECLAIM))
-            options = ["--which", str(RANKS - 1), "--within", "10s"]
+            options = ["--ranks", "1", "--within", "10s"]
             self._offer(story, training, "reclaim", "asks for one rank back within 10 s", options, RANKS - 1)
             training.await_step(plan.step_of(GROW))
             options = ["--ranks", "1", "--within", "60s"]
