@@ -56,6 +56,7 @@ DAEMON_LAYERS = [
     ["daemon/requirements", "daemon/adaptation"],
     ["daemon/agents"],
     ["daemon/offers"],
+    ["daemon/offers", "daemon/elasticity"],
     ["daemon/control"],
     ["daemon/probing"],
     ["daemon/reports"],
@@ -82,10 +83,12 @@ TOPS = {
     "perf/network": ["perf"] + BELOW_CLIENT,
     # It runs plans, and reads its options as the command line does.
     "perf/simulator": ["cli", "src/base", "src/planner", "src/schedule", "src/topology"],
+    # It carries out what the policy decides, for jobs that are values.
+    "perf/elasticity": ["daemon/elasticity", "src/base"],
     "examples": ["include", "src/base", "src/numerics"],
     # Tests may look everywhere; nobody looks into the tests.
     "tests": LIBRARY + DAEMON + ["include", "daemon", "cli", "shim", "plugins", "perf",
-                        "perf/fabric", "perf/network", "perf/simulator", "examples"],
+                        "perf/elasticity", "perf/fabric", "perf/network", "perf/simulator", "examples"],
 }
 
 # Modules that see less than their layer would let them.
@@ -94,6 +97,8 @@ ONLY_SEES = {
     "src/topology": ["src/base", "src/schedule"],
     "src/probing": ["src/base"],
     "src/transport": ["src/base", "src/numerics", "src/memory", "src/ipc", "src/schedule"],
+    # It is simulated without a daemon.
+    "daemon/elasticity": ["src/base"],
 }
 
 SOURCES = {".h", ".hpp", ".c", ".cc", ".cpp", ".cu", ".cuh", ".inc"}

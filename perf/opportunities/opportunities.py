@@ -19,7 +19,9 @@ sys.path[:0] = [str(FOLDER), str(FOLDER.parent / "compare")]
 from comparison import machine  # type: ignore[import-not-found]  # noqa: E402
 from comparison.programs import adopt_orphans  # type: ignore[import-not-found]  # noqa: E402
 from experiments.adapt import Adapt  # noqa: E402
+from experiments.adapt_ranks import AdaptRanks  # noqa: E402
 from experiments.compression import Compression  # noqa: E402
+from experiments.elastic import Elastic  # noqa: E402
 from experiments.experiment import Experiment, Settings  # noqa: E402
 from experiments.floor import Floor  # noqa: E402
 from experiments.laboratory import LaboratoryError, why_not_here  # noqa: E402
@@ -33,7 +35,7 @@ INTERRUPTED = 130  # As a shell tells of a program that SIGINT ended.
 EXPERIMENTS: tuple[Experiment, ...] = (
     ServingBesideTraining(spinning=False), ServingBesideTraining(spinning=True), Compression("bf16"),
     Compression("fp8"), Floor(), Mix("priority"), Mix("floors"),
-    Adapt(tuned=False), Adapt(tuned=True))
+    Adapt(tuned=False), Adapt(tuned=True), AdaptRanks("ranks"), AdaptRanks("batch"), AdaptRanks("both"), Elastic())
 
 EPILOGUE = """\
 Each run has a laboratory of its own: emulated hosts, links of a fixed rate, and a daemon at each

@@ -16,10 +16,13 @@ import sys
 FOLDER = pathlib.Path(__file__).resolve().parent.parent.parent / "perf" / "opportunities"
 sys.path.insert(0, str(FOLDER))
 
+from experiments.elastic_cluster import why_not_elastic  # pylint: disable=wrong-import-position
 from experiments.laboratory import why_not_here  # pylint: disable=wrong-import-position
 from experiments.measure import LESS, MORE, Measures, table  # pylint: disable=wrong-import-position
 
 EXPERIMENTS = ("compression-fp8", "adapt")
+# Where NumPy is there.
+ELASTIC_EXPERIMENTS = ("adapt-elastic-both", "elastic")
 
 
 def check_reckoning():
@@ -43,7 +46,7 @@ def check_reckoning():
 
 
 def run(*words):
-    return subprocess.run([str(FOLDER / "opportunities.py"), *words], text=True, check=False,
+    return subprocess.run([sys.executable, str(FOLDER / "opportunities.py"), *words], text=True, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -68,6 +71,22 @@ def check_experiments(programs):
     for told in document["experiments"]:
         check_curves(told)
     check_training(measures)
+
+
+def check_elastic_experiments(programs):
+    """Trainings go on through offers: all end, and what one rank of them does is done by some rank."""
+    done = run(*ELASTIC_EXPERIMENTS, "--quick", "--json", "-", "--programs", str(programs))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert not document["errors"], document["errors"]
+    measures = {(one["experiment"], one["measure"]): one for one in document["measures"]}
+    assert {name for name, _ in measures} == set(ELASTIC_EXPERIMENTS)
+    for arm in ("without", "with"):
+        assert measures["adapt-elastic-both", "samples"][arm][0] % 64 == 0, measures
+        assert 0 < measures["elastic", "places that train"][arm][0] <= 100, measures
+    # Static jobs hear no offer, and the others do: their places are more than they ask for.
+    assert "elastic: 0 offers" in done.stderr, done.stderr
+    assert "grow by" in done.stderr, done.stderr
 
 
 def check_curves(told):
@@ -98,6 +117,10 @@ def main():
         print(reason)
         return 77
     check_experiments(programs)
+    if reason := why_not_elastic(programs):
+        print(f"no elastic experiments: {reason}")
+    else:
+        check_elastic_experiments(programs)
     return 0
 
 

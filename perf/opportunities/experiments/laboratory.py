@@ -35,6 +35,7 @@ class Job:
     user: int
     requirements: str = ""
     program: str = "opportunity_job"
+    environment: typing.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class RunningJob:
@@ -190,6 +191,7 @@ class Laboratory:
             path.write_text(job.requirements, encoding="utf-8")
             environment["HARMONAIZE_REQUIREMENTS"] = str(path)
         environment["HARMONAIZE_JOB"] = job.name
+        environment.update(job.environment)
         output = self._folder / f"{job.name}.out"
         with output.open("wb") as file:
             process = subprocess.Popen(
@@ -220,15 +222,23 @@ class Laboratory:
             one.wait(PATIENCE)
         return running
 
+    @property
+    def folder(self) -> pathlib.Path:
+        """A folder that jobs of all users may enter; it goes with the laboratory."""
+        return self._folder
+
+    def socket(self, host: str) -> pathlib.Path:
+        """The socket of a host's daemon."""
+        return self._folder / "state" / self._name / "hosts" / host / "harmonaized.sock"
+
     def disturb(self, *words: str) -> None:
         """Disturbs the network, as `fabric disturb` does."""
         self._call("disturb", *words)
 
     def granted(self, host: str, job: str) -> str:
         """Returns what the daemon of this host says it has granted to a job."""
-        socket = self._folder / "state" / self._name / "hosts" / host / "harmonaized.sock"
         done = subprocess.run([str(self._programs / "harmonaize"), "requirements", "--of", job, "--socket",
-                               str(socket)], text=True, check=False, stdout=subprocess.PIPE,
+                               str(self.socket(host))], text=True, check=False, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
         return done.stdout
 

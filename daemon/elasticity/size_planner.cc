@@ -1,0 +1,376 @@
+#include "daemon/elasticity/size_planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Least part by which a change has to shorten a job's steps: measured times vary by some percent.
+constexpr double kLeastShortening = 0.03;
+/// How many times the pause of a change has to be saved by it, since predictions err.
+constexpr double kWorthOfChange = 3;
+/// Longest time, in seconds, for which a gain is counted: later the places may be needed elsewhere.
+constexpr double kHorizonSeconds = 1800;
+/// How many times as much a job has to gain by a place as another one loses. Below it jobs would
+/// take places from each other for what is within the error of predictions.
+constexpr double kTradeRatio = 1.5;
+/// The same, for the gain itself: shortening by a rank that is within the error of predictions.
+constexpr double kLeastTradeGain = 0.01;
+/// A size is nearly as cheap as the cheapest one up to this many times its cost.
+constexpr double kNearlyAsCheap = 1.1;
+/// A job is made cheaper from this many times the least cost on: the two differ, so that it does
+/// not go to and fro.
+constexpr double kTooDear = 1.25;
+/// Part of the time left that a deadline has to leave over, since predictions err.
+constexpr double kDeadlineMargin = 0.05;
+/// Most jobs that wait for which places are sought in one look: those behind them wait for these.
+constexpr size_t kMostServed = 32;
+
+}  // namespace
+
+SizePlanner::SizePlanner(const ElasticWorld& world, std::vector<bool> left_alone)
+    : world_(world),
+      left_alone_(std::move(left_alone)),
+      draft_{.placement = Placement(world),
+             .directions = std::vector<Direction>(world.jobs.size(), Direction::kNone),
+             .losses = std::vector<std::optional<Loss>>(world.jobs.size()),
+             .changes = {}} {
+  for (size_t i = 0; i < world.jobs.size(); ++i) draft_.losses[i] = LossOf(i);
+}
+
+std::vector<SizeChange> SizePlanner::Plan() {
+  ServeWaiting();
+  ServeDeadlines();
+  ShareFreePlaces();
+  Trade();
+  MakeCheaper();
+  DropWhatDoesNotPay();
+  return std::move(draft_.changes);
+}
+
+/// Returns whether the job may change, and does not change the other way already.
+bool SizePlanner::MayMove(size_t i, Direction direction) const {
+  const Direction now = draft_.directions[i];
+  return !left_alone_[i] && (now == Direction::kNone || now == direction);
+}
+
+double SizePlanner::SecondsLeft(size_t i, double speed) const {
+  return job(i).samples_left / speed;
+}
+
+bool SizePlanner::MeetsDeadline(size_t i, double speed) const {
+  if (job(i).samples_left <= 0) return true;
+  const double time_left = job(i).deadline_seconds - world_.now_seconds;
+  return SecondsLeft(i, speed) <= time_left * (1 - kDeadlineMargin);
+}
+
+/// Returns the rank-seconds for a sample.
+double SizePlanner::CostOf(size_t i, int32_t ranks) const {
+  return ranks / job(i).speed.Speed(ranks);
+}
+
+/// Returns the least rank-seconds for a sample of the sizes up to the present one. Above it they do
+/// not fall: what is exchanged only grows.
+double SizePlanner::LeastCost(size_t i) const {
+  const ElasticBounds& bounds = job(i).bounds;
+  double least = CostOf(i, draft_.placement.size(i));
+  for (int32_t size = draft_.placement.size(i); size >= bounds.least; size -= bounds.step) {
+    least = std::min(least, CostOf(i, size));
+  }
+  return least;
+}
+
+/// Returns the largest size that is nearly as cheap as the cheapest one.
+int32_t SizePlanner::CheapSize(size_t i) const {
+  const ElasticBounds& bounds = job(i).bounds;
+  const int32_t now = draft_.placement.size(i);
+  const int32_t most = std::max(now, std::min(bounds.most, now + draft_.placement.free_places()));
+  const double bearable = kNearlyAsCheap * LeastCost(i);
+  int32_t best = now;
+  while (best - bounds.step >= bounds.least && CostOf(i, best) > bearable) best -= bounds.step;
+  while (best + bounds.step <= most && CostOf(i, best + bounds.step) <= bearable) {
+    best += bounds.step;
+  }
+  return best;
+}
+
+/// Returns the smallest larger size with which the deadline is met; nullopt: none.
+std::optional<int32_t> SizePlanner::SizeForDeadline(size_t i) const {
+  const ElasticBounds& bounds = job(i).bounds;
+  int64_t places = draft_.placement.free_places();
+  for (size_t k = 0; k < world_.jobs.size(); ++k) places += draft_.placement.size(k);
+  const int64_t most = std::min<int64_t>(bounds.most, places);
+  for (int64_t size = draft_.placement.size(i) + bounds.step; size <= most; size += bounds.step) {
+    if (MeetsDeadline(i, job(i).speed.Speed(static_cast<int32_t>(size)))) {
+      return static_cast<int32_t>(size);
+    }
+  }
+  return std::nullopt;
+}
+
+/// Returns what one step more on the host brings for each rank; nullopt if it may not be.
+std::optional<double> SizePlanner::Gain(size_t i, std::optional<size_t> host) const {
+  const ElasticJob& one = job(i);
+  const int32_t size = draft_.placement.size(i);
+  if (!host.has_value() || !MayMove(i, Direction::kUp) ||
+      size > one.bounds.most - one.bounds.step) {
+    return std::nullopt;
+  }
+  const double now = draft_.placement.Speed(i);
+  // Such a job gets what its deadline needs, and no more.
+  if (one.goal == ElasticGoal::kDeadline && one.deadline_seconds > 0 && MeetsDeadline(i, now)) {
+    return std::nullopt;
+  }
+  const double gain = std::log(draft_.placement.SpeedWith(i, *host, one.bounds.step) / now);
+  if (gain <= 0) return std::nullopt;
+  if (one.goal == ElasticGoal::kCheapest && size + one.bounds.step > CheapSize(i)) {
+    return std::nullopt;
+  }
+  return gain / one.bounds.step;
+}
+
+/// Returns what one step less costs the job; nullopt if it may not be.
+std::optional<SizePlanner::Loss> SizePlanner::LossOf(size_t i) const {
+  const ElasticJob& one = job(i);
+  if (!MayMove(i, Direction::kDown)) return std::nullopt;
+  if (draft_.placement.size(i) - one.bounds.step < one.bounds.least) return std::nullopt;
+  const std::optional<size_t> host = draft_.placement.HostToShrink(i, one.bounds.step);
+  if (!host.has_value()) return std::nullopt;
+  const double now = draft_.placement.Speed(i);
+  const double then = draft_.placement.SpeedWith(i, *host, -one.bounds.step);
+  if (one.deadline_seconds > 0 && MeetsDeadline(i, now)) {
+    if (!MeetsDeadline(i, then)) return std::nullopt;
+    if (one.goal == ElasticGoal::kDeadline) return Loss{.per_rank = 0, .host = *host};
+  }
+  return Loss{.per_rank = std::log(now / then) / one.bounds.step, .host = *host};
+}
+
+std::optional<size_t> SizePlanner::LeastHarmed(const MayGive& may_give) const {
+  std::optional<size_t> best;
+  for (size_t i = 0; i < world_.jobs.size(); ++i) {
+    const std::optional<Loss>& loss = draft_.losses[i];
+    if (!loss.has_value() || !may_give(i)) continue;
+    if (!best.has_value() || loss->per_rank < draft_.losses[*best]->per_rank) best = i;
+  }
+  return best;
+}
+
+/// Returns whether a job may take the places that another one would leave: it has room there, and
+/// they are enough for one of its steps.
+bool SizePlanner::CanUse(size_t taker, size_t giver) const {
+  const int32_t step = job(taker).bounds.step;
+  return taker != giver && job(giver).priority <= job(taker).priority &&
+         job(giver).bounds.step >= step &&
+         draft_.placement.room(taker, draft_.losses[giver]->host) >= step;
+}
+
+/// Has the job grow by one step on a host.
+void SizePlanner::Grow(size_t i, size_t host, SizeReason reason, bool is_possible) {
+  const int32_t ranks = job(i).bounds.step;
+  draft_.placement.Grow(i, host, ranks);
+  draft_.directions[i] = Direction::kUp;
+  draft_.losses[i] = std::nullopt;
+  for (SizeChange& change : draft_.changes) {
+    if (change.job != i || change.host != host || change.is_possible != is_possible) continue;
+    change.ranks += ranks;
+    return;
+  }
+  draft_.changes.push_back({i, host, ranks, reason, is_possible, {}});
+}
+
+/// Has the job shrink by one step; returns by how many ranks. Requires: LossOf has said that it
+/// may.
+int32_t SizePlanner::Shrink(size_t i, SizeReason reason, std::optional<size_t> taker) {
+  const int32_t ranks = job(i).bounds.step;
+  const size_t host = draft_.losses[i]->host;
+  draft_.placement.Shrink(i, host, ranks);
+  draft_.directions[i] = Direction::kDown;
+  draft_.losses[i] = LossOf(i);
+  for (SizeChange& change : draft_.changes) {
+    if (change.job != i || change.host != host) continue;
+    change.ranks -= ranks;
+    return ranks;
+  }
+  draft_.changes.push_back({i, host, -ranks, reason, true, taker});
+  return ranks;
+}
+
+/// Takes places from the least harmed jobs; returns whether there were enough. Places that are
+/// taken beyond the number, since jobs shrink by steps, become free as well.
+bool SizePlanner::Collect(int32_t places, const MayGive& may_give, SizeReason reason) {
+  int32_t missing = places;
+  while (missing > 0) {
+    const std::optional<size_t> giver = LeastHarmed(may_give);
+    if (!giver.has_value()) return false;
+    missing -= Shrink(*giver, reason, {});
+  }
+  return true;
+}
+
+/// Reserves places for jobs that wait, and has others leave them where too few are free. Where not
+/// all places of a job can be had, none are taken for it.
+void SizePlanner::ServeWaiting() {
+  int64_t coming = 0;
+  for (const ElasticHost& host : world_.hosts) coming += host.coming_places;
+  int64_t pool = draft_.placement.free_places() + coming;
+  int64_t reserved = 0;
+  const size_t served = std::min(world_.waiting.size(), kMostServed);
+  for (size_t k = 0; k < served; ++k) {
+    const WaitingJob& waiting = world_.waiting[k];
+    const int64_t missing = waiting.ranks - pool;
+    if (missing > 0) {
+      Draft before = draft_;
+      const auto may_give = [&](size_t i) { return job(i).priority <= waiting.priority; };
+      if (!Collect(static_cast<int32_t>(missing), may_give, SizeReason::kNewcomer)) {
+        draft_ = std::move(before);
+        continue;
+      }
+      pool += missing;
+    }
+    pool -= waiting.ranks;
+    reserved += waiting.ranks;
+  }
+  // Waiting jobs take free places first, and what is left of the pool becomes free later.
+  const int64_t left = std::max<int64_t>(0, draft_.placement.free_places() - reserved);
+  draft_.unreserved = static_cast<int32_t>(left);
+  draft_.coming = static_cast<int32_t>(std::clamp<int64_t>(pool - left, 0, coming));
+}
+
+/// Has jobs grow that would miss their deadlines, and can meet them.
+void SizePlanner::ServeDeadlines() {
+  std::vector<size_t> late;
+  for (size_t i = 0; i < world_.jobs.size(); ++i) {
+    if (job(i).deadline_seconds <= 0 || !MayMove(i, Direction::kUp)) continue;
+    if (!MeetsDeadline(i, draft_.placement.Speed(i))) late.push_back(i);
+  }
+  std::stable_sort(late.begin(), late.end(), [&](size_t one, size_t other) {
+    return job(one).priority > job(other).priority;
+  });
+  for (const size_t i : late) {
+    const std::optional<int32_t> size = SizeForDeadline(i);
+    if (!size.has_value()) continue;
+    Draft before = draft_;
+    if (!GrowTo(i, *size)) draft_ = std::move(before);
+  }
+}
+
+/// Has a job grow to a size on free places and on those of others; returns whether it can.
+bool SizePlanner::GrowTo(size_t i, int32_t size) {
+  const int32_t step = job(i).bounds.step;
+  const auto may_give = [&](size_t k) { return CanUse(i, k); };
+  int32_t missing = size - draft_.placement.size(i);
+  for (; missing > 0 && draft_.unreserved >= step; missing -= step, draft_.unreserved -= step) {
+    const std::optional<size_t> host = draft_.placement.HostToGrow(i, step);
+    if (!host.has_value()) break;
+    Grow(i, *host, SizeReason::kDeadline, true);
+  }
+  const int32_t awaited = std::clamp(missing, 0, draft_.coming);
+  draft_.coming -= awaited;
+  missing -= awaited;
+  return missing <= 0 || Collect(missing, may_give, SizeReason::kDeadline);
+}
+
+/// Gives each free place to the job that it brings most, those of a higher priority first.
+void SizePlanner::ShareFreePlaces() {
+  const size_t jobs = world_.jobs.size();
+  std::vector<std::optional<size_t>> hosts(jobs);
+  std::vector<std::optional<double>> gains(jobs);
+  const auto look_at = [&](size_t i) {
+    hosts[i] = draft_.placement.HostToGrow(i, job(i).bounds.step);
+    gains[i] = Gain(i, hosts[i]);
+  };
+  for (size_t i = 0; i < jobs; ++i) look_at(i);
+  while (draft_.unreserved > 0) {
+    std::optional<size_t> best;
+    for (size_t i = 0; i < jobs; ++i) {
+      if (!gains[i].has_value() || job(i).bounds.step > draft_.unreserved) continue;
+      if (best.has_value() &&
+          std::pair(job(i).priority, *gains[i]) <= std::pair(job(*best).priority, *gains[*best])) {
+        continue;
+      }
+      best = i;
+    }
+    if (!best.has_value()) return;
+    // Another job may have taken the places since they were looked at.
+    look_at(*best);
+    if (!gains[*best].has_value()) continue;
+    draft_.unreserved -= job(*best).bounds.step;
+    Grow(*best, *hosts[*best], SizeReason::kShortens, true);
+    look_at(*best);
+  }
+}
+
+/// Takes the places of one step for a job from the one that loses least, if that is less than what
+/// is bearable. Places that become free anyway go first. Returns the host on which the job is taken
+/// to grow; nullopt: there are no such places.
+std::optional<size_t> SizePlanner::CollectFor(size_t taker, double bearable) {
+  const int32_t step = job(taker).bounds.step;
+  if (draft_.coming >= step) {
+    draft_.coming -= step;
+    return draft_.placement.HostToShrink(taker, 1);
+  }
+  const std::optional<size_t> giver = LeastHarmed(
+      [&](size_t i) { return draft_.losses[i]->per_rank < bearable && CanUse(taker, i); });
+  if (!giver.has_value()) return std::nullopt;
+  const size_t host = draft_.losses[*giver]->host;
+  Shrink(*giver, SizeReason::kTrade, taker);
+  return host;
+}
+
+/// Has jobs leave places that bring another one much more. The other one is offered them when they
+/// are free.
+void SizePlanner::Trade() {
+  const size_t jobs = world_.jobs.size();
+  // Where its next ranks would be is not known yet. Where ranks of it are does for an estimate.
+  const auto host_of = [&](size_t i) { return draft_.placement.HostToShrink(i, 1); };
+  std::vector<std::optional<double>> gains(jobs);
+  for (size_t i = 0; i < jobs; ++i) gains[i] = Gain(i, host_of(i));
+  for (;;) {
+    const auto taker = std::max_element(gains.begin(), gains.end());
+    if (taker == gains.end() || taker->value_or(0) < kLeastTradeGain) return;
+    const auto i = static_cast<size_t>(taker - gains.begin());
+    const std::optional<size_t> host = CollectFor(i, **taker / kTradeRatio);
+    if (!host.has_value()) {
+      *taker = std::nullopt;
+      continue;
+    }
+    Grow(i, *host, SizeReason::kShortens, false);
+    *taker = Gain(i, host_of(i));
+    for (size_t k = 0; k < jobs; ++k) {
+      if (draft_.directions[k] == Direction::kDown) gains[k] = std::nullopt;
+    }
+  }
+}
+
+/// Has jobs shrink that want to be cheap and are not.
+void SizePlanner::MakeCheaper() {
+  for (size_t i = 0; i < world_.jobs.size(); ++i) {
+    if (job(i).goal != ElasticGoal::kCheapest || !MayMove(i, Direction::kDown)) continue;
+    if (CostOf(i, draft_.placement.size(i)) < kTooDear * LeastCost(i)) continue;
+    const int32_t cheap = CheapSize(i);
+    while (draft_.placement.size(i) > cheap && draft_.losses[i].has_value())
+      Shrink(i, SizeReason::kCheaper, {});
+  }
+}
+
+/// Drops growth that is not worth the pause of a change, and trades for it.
+void SizePlanner::DropWhatDoesNotPay() {
+  const Placement first(world_);
+  const auto pays = [&](size_t i, double pause_seconds) {
+    const double now = first.Speed(i);
+    const double shortening = 1 - now / draft_.placement.Speed(i);
+    if (shortening < kLeastShortening) return false;
+    const double left = job(i).samples_left > 0 ? SecondsLeft(i, now) : kHorizonSeconds;
+    return std::min(left, kHorizonSeconds) * shortening >= kWorthOfChange * pause_seconds;
+  };
+  std::erase_if(draft_.changes, [&](const SizeChange& change) {
+    const double pause = job(change.job).change_seconds;
+    if (change.reason == SizeReason::kShortens) return !pays(change.job, pause);
+    return change.taker.has_value() &&
+           !pays(*change.taker, pause + job(*change.taker).change_seconds);
+  });
+}
+
+}  // namespace harmonaize::daemon
