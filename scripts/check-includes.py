@@ -55,7 +55,6 @@ DAEMON_LAYERS = [
     ["daemon/job_events"],
     ["daemon/requirements", "daemon/adaptation"],
     ["daemon/agents"],
-    ["daemon/offers"],
     ["daemon/offers", "daemon/elasticity"],
     ["daemon/control"],
     ["daemon/probing"],
