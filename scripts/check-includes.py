@@ -54,6 +54,7 @@ DAEMON_LAYERS = [
     ["daemon/diagnosis"],
     ["daemon/job_events"],
     ["daemon/requirements", "daemon/adaptation"],
+    ["daemon/agents"],
     ["daemon/offers", "daemon/elasticity"],
     ["daemon/control"],
     ["daemon/probing"],

@@ -9,7 +9,7 @@
 #     --with-lint    also clang-format and clang-tidy
 #     --with-fuzz    also clang with libFuzzer, for scripts/fuzz.sh
 #     --with-browser also Chromium, in which tests look at the status page
-#     --with-torch   also Debian's PyTorch (0.8 GB), and what its plugin and tests need
+#     --with-torch   also Debian's PyTorch (0.8 GB), and what its plugin, tests and examples need
 set -euo pipefail
 
 packages=(
@@ -27,8 +27,8 @@ for option in "$@"; do
     --with-fuzz) packages+=(clang libclang-rt-14-dev) ;;
     --with-browser) packages+=(chromium fonts-dejavu-core) ;;
     --with-torch)
-      packages+=(libtorch-dev pybind11-dev python3-dev python3-pytest python3-setuptools python3-sklearn
-        python3-torch python3-venv)
+      packages+=(libtorch-dev pybind11-dev python3-dev python3-matplotlib python3-pytest python3-setuptools
+        python3-sklearn python3-torch python3-venv)
       ;;
     *)
       echo "$0: unknown option '$option'; see the top of this script" >&2

@@ -38,8 +38,8 @@ if ((debian)); then
 else
   venv=build/torch${version:+-$version}-venv
   [[ -x $venv/bin/python ]] || python3 -m venv "$venv"
-  if ! "$venv/bin/python" -c 'import torch, sklearn, pytest, wheel' 2>/dev/null; then
-    "$venv/bin/pip" install --quiet --no-cache-dir "torch${version:+==$version}" scikit-learn "${tools[@]}"
+  if ! "$venv/bin/python" -c 'import torch, matplotlib, sklearn, pytest, wheel' 2>/dev/null; then
+    "$venv/bin/pip" install --quiet --no-cache-dir "torch${version:+==$version}" matplotlib scikit-learn "${tools[@]}"
   fi
 fi
 

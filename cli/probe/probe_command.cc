@@ -85,7 +85,7 @@ class Progress {
   std::chrono::steady_clock::time_point next_{};
 };
 
-Result<ProbeOutcome> Measure(const ProbeCommandOptions& options) {
+Result<ProbeOutcome> MeasureHosts(const ProbeCommandOptions& options) {
   Progress progress;
   const auto start = std::chrono::steady_clock::now();
   HZ_ASSIGN_OR_RETURN(const std::string document,
@@ -97,7 +97,7 @@ Result<ProbeOutcome> Measure(const ProbeCommandOptions& options) {
 }
 
 Status Probe(const ProbeCommandOptions& options) {
-  HZ_ASSIGN_OR_RETURN(ProbeOutcome outcome, Measure(options));
+  HZ_ASSIGN_OR_RETURN(ProbeOutcome outcome, MeasureHosts(options));
   // Written first: if nothing can be inferred, it is the only result.
   if (!options.measurements.empty()) {
     HZ_RETURN_IF_ERROR(

@@ -79,6 +79,16 @@ Environment RankEnvironment(const Environment& base, const RankVariables& variab
   return environment;
 }
 
+Environment NewcomerEnvironment(Environment of_rank, const NewcomerVariables& variables) {
+  for (const char* const name :
+       {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    of_rank.Unset(name);
+  }
+  of_rank.Set("LOCAL_RANK", std::to_string(variables.local_rank));
+  of_rank.Set("HARMONAIZE_TICKET_FILE", variables.ticket_file);
+  return of_rank;
+}
+
 Status CheckJobName(std::string_view name) {
   constexpr size_t kMostBytes = sizeof(HelloRequest::job_name) - 1;
   if (name.empty()) return InvalidArgument("a job's name has at least one character");

@@ -45,6 +45,16 @@ struct RankVariables {
   std::vector<std::string> assignments;  ///< "NAME=value", win over everything else.
 };
 
+/// Variables that tell a process how it becomes a rank of a job that runs.
+struct NewcomerVariables {
+  int local_rank = 0;
+  std::string ticket_file;
+};
+
+/// Returns the environment of a rank for a newcomer: a ticket in place of a rank's number and of
+/// all that is known at the start of a job alone.
+Environment NewcomerEnvironment(Environment of_rank, const NewcomerVariables& variables);
+
 /// Returns `base` with torchrun's variables (RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE,
 /// MASTER_ADDR, MASTER_PORT), HARMONAIZE_SOCKET, HARMONAIZE_JOB, HARMONAIZE_JOB_KIND,
 /// HARMONAIZE_REQUIREMENTS and LD_PRELOAD for one rank of a job.

@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/run/environment.h"
 #include "cli/run/free_port.h"
+#include "cli/ticket/ticket_file.h"
 
 namespace harmonaize {
 namespace {
@@ -21,6 +22,13 @@ constexpr const char* kRankColours[] = {"\033[36m", "\033[33m", "\033[35m",
                                         "\033[32m", "\033[34m", "\033[31m"};
 constexpr char kDaemonColour[] = "\033[2m";
 constexpr char kPlain[] = "\033[0m";
+
+/// Seconds for which a job that this host does not hear of any more may come back: another host
+/// becomes its home within them, where one is lost.
+constexpr double kAwaySeconds = 5;
+/// Seconds within which the daemon hears of a job for the first time: the one that keeps the ticket
+/// may just be starting.
+constexpr double kComingSeconds = 30;
 
 bool SameFile(int a, int b) {
   struct stat first {};
@@ -41,19 +49,18 @@ std::string Seconds(std::chrono::milliseconds duration) {
 
 }  // namespace
 
-Job::Job(JobOptions options, LauncherSignals& signals, JobGuard& guard, ChildProcess* daemon)
+Job::Job(JobOptions options, LauncherSignals& signals, JobGuard& guard, ChildProcess* daemon,
+         ElasticAgent* agent)
     : options_(std::move(options)),
       signals_(signals),
       guard_(guard),
       daemon_(daemon),
+      agent_(agent),
       output_(STDOUT_FILENO),
       error_(STDERR_FILENO),
       one_output_(SameFile(STDOUT_FILENO, STDERR_FILENO)) {}
 
 int Job::Run() {
-  // Streams point into the ranks, so neither may move.
-  ranks_.reserve(static_cast<size_t>(options_.ranks));
-  streams_.reserve(2 * static_cast<size_t>(options_.ranks) + 2);
   if (daemon_ != nullptr) AddStreams(*daemon_, "harmonaized", kDaemonColour, true);
   if (const int failure = StartRanks(); failure != 0) {
     own_status_ = failure;
@@ -61,7 +68,8 @@ int Job::Run() {
     SignalRanks(SIGKILL);
   }
   if (options_.timeout.count() > 0) job_deadline_ = Clock::now() + options_.timeout;
-  while (!AllEnded() || !AllClosed()) Step();
+  TellPlaces();
+  while (!AllEnded() || !AllClosed() || MayGetRanks()) Step();
   for (ChildProcess& rank : ranks_) rank.SignalGroup(SIGKILL);
   FinishOutput();
   for (ChildProcess& rank : ranks_) rank.Reap();
@@ -76,7 +84,6 @@ int Job::StartRanks() {
     return kLauncherFailedStatus;
   }
   const Environment base = Environment::OfThisProcess();
-  const size_t width = std::to_string(options_.ranks - 1).size();
   for (int rank = 0; rank < options_.ranks; ++rank) {
     const RankPlace place = PlaceOf(rank);
     RankVariables variables{.rank = rank,
@@ -93,24 +100,118 @@ int Job::StartRanks() {
                             .assignments = place.assignments};
     variables.assignments.insert(variables.assignments.end(), options_.assignments.begin(),
                                  options_.assignments.end());
-    ChildSpec spec;
-    spec.arguments = options_.command;
-    spec.environment = RankEnvironment(base, variables).Lines();
-    spec.prepare = place.prepare;
-    spec.signal_mask = signals_.previous_mask();
     // A rank in a process group of its own may not read the terminal, but any other input works.
-    spec.keep_standard_input = rank == 0 && ::isatty(STDIN_FILENO) == 0;
-    Result<ChildProcess> child = ChildProcess::Start(spec);
+    Result<ChildProcess> child = StartRank(RankEnvironment(base, variables),
+                                           rank == 0 && ::isatty(STDIN_FILENO) == 0, place.prepare);
     if (!child.ok()) {
       Say(fmt::format("rank {}: {}", rank, child.status().message()));
       return StartFailureStatus(child.status());
     }
-    ranks_.push_back(std::move(*child));
-    guard_.WatchGroup(ranks_.back().pid());
-    AddStreams(ranks_.back(), fmt::format("{:>{}}", rank, width),
-               kRankColours[static_cast<size_t>(rank) % std::size(kRankColours)], options_.prefix);
+    Adopt(std::move(*child));
   }
   return 0;
+}
+
+Result<ChildProcess> Job::StartRank(const Environment& environment, bool keeps_input,
+                                    std::function<bool()> prepare) {
+  ChildSpec spec;
+  spec.arguments = options_.command;
+  spec.environment = environment.Lines();
+  spec.prepare = std::move(prepare);
+  spec.signal_mask = signals_.previous_mask();
+  spec.keep_standard_input = keeps_input;
+  return ChildProcess::Start(spec);
+}
+
+void Job::Adopt(ChildProcess child) {
+  const size_t number = ranks_.size();
+  const size_t width = std::to_string(std::max(options_.ranks, 1) - 1).size();
+  ranks_.push_back(std::move(child));
+  guard_.WatchGroup(ranks_.back().pid());
+  AddStreams(ranks_.back(), fmt::format("{:>{}}", number, width),
+             kRankColours[number % std::size(kRankColours)], options_.prefix);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Elastic jobs
+
+void Job::TakeOrders() {
+  for (const ElasticOrder& order : agent_->TakeOrders()) {
+    if (phase_ != Phase::kRunning) return;
+    if (order.ranks > 0) StartNewcomers(order);
+    if (!order.leave.empty()) StopLeavers(order);
+  }
+  const ElasticAgent::Sight sight = agent_->sight();
+  if (sight.attached) {
+    was_attached_ = true;
+    elsewhere_ = std::max(sight.ranks - sight.ranks_here, 0);
+  }
+  if (sight.problem.empty() || sight.problem == told_problem_) return;
+  told_problem_ = sight.problem;
+  Say(fmt::format("the daemon does not hear of the job now: {}", sight.problem));
+}
+
+// Newcomers read the ticket from a file that nobody else can read: others may see the environment
+// and the arguments of a process.
+void Job::StartNewcomers(const ElasticOrder& order) {
+  const std::string file = fmt::format("{}/ticket-{}", options_.ticket_folder, ++tickets_);
+  const Status written = WriteTicketFile(file, order.ticket);
+  if (!written.ok()) return Say(written.message());
+  const Environment base = Environment::OfThisProcess();
+  for (int i = 0; i < order.ranks; ++i) {
+    const RankVariables variables{.socket = options_.socket,
+                                  .job_name = options_.name,
+                                  .job_kind = options_.kind,
+                                  .requirements = options_.requirements,
+                                  .preload_library = options_.preload_library,
+                                  .assignments = options_.assignments};
+    Result<ChildProcess> child =
+        StartRank(NewcomerEnvironment(RankEnvironment(base, variables),
+                                      {.local_rank = Running(), .ticket_file = file}),
+                  false, {});
+    if (!child.ok()) {
+      Say(fmt::format("another rank cannot start: {}", child.status().message()));
+      break;
+    }
+    Say(fmt::format("process {} (pid {}) starts, to become a rank of the job ({})", ranks_.size(),
+                    child->pid(), order.offer));
+    Adopt(std::move(*child));
+  }
+  TellPlaces();
+}
+
+// Processes are this launcher's, whatever the daemon says.
+void Job::StopLeavers(const ElasticOrder& order) {
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const pid_t pid = ranks_[i].pid();
+    const bool leaves = std::find(order.leave.begin(), order.leave.end(), pid) != order.leave.end();
+    if (!leaves || ranks_[i].ended()) continue;
+    Say(fmt::format("process {} (pid {}) was to leave by an offer, and gets SIGTERM", i, pid));
+    ranks_[i].SignalGroup(SIGTERM);
+  }
+}
+
+int Job::Running() const {
+  return static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(),
+                                        [](const ChildProcess& rank) { return !rank.ended(); }));
+}
+
+void Job::TellPlaces() {
+  if (agent_ != nullptr) agent_->SetPlaces(std::max(options_.most_ranks_here - Running(), 0));
+}
+
+// Returns whether ranks may still come: the job runs on, here or on other hosts.
+bool Job::MayGetRanks() {
+  if (agent_ == nullptr || phase_ != Phase::kRunning) return false;
+  if (!ranks_.empty() && elsewhere_ == 0) return false;
+  const ElasticAgent::Sight sight = agent_->sight();
+  if (sight.attached) return sight.ranks > 0;
+  if (sight.unattached_seconds < (was_attached_ ? kAwaySeconds : kComingSeconds)) return true;
+  if (was_attached_) return false;
+  Say(fmt::format("no ranks were started: {}", sight.problem));
+  own_status_ = 1;
+  phase_ = Phase::kKilling;
+  return false;
 }
 
 RankPlace Job::PlaceOf(int rank) const {
@@ -158,6 +259,7 @@ void Job::Step() {
   for (const ChildProcess& rank : ranks_) {
     events.push_back({.fd = rank.ended() ? -1 : rank.pidfd(), .events = POLLIN, .revents = 0});
   }
+  events.push_back({.fd = agent_ == nullptr ? -1 : agent_->fd(), .events = POLLIN, .revents = 0});
   const bool watch_daemon = daemon_ != nullptr && !daemon_ended_;
   events.push_back({.fd = watch_daemon ? daemon_->pidfd() : -1, .events = POLLIN, .revents = 0});
 
@@ -168,10 +270,11 @@ void Job::Step() {
     if (events[first_stream + i].revents != 0) ReadStream(streams_[i]);
   }
   if (events[0].revents != 0) TakeSignals();
-  if (std::any_of(events.begin() + static_cast<std::ptrdiff_t>(first_rank), events.end() - 1,
+  if (std::any_of(events.begin() + static_cast<std::ptrdiff_t>(first_rank), events.end() - 2,
                   [](const pollfd& event) { return event.revents != 0; })) {
     TakeEnds();
   }
+  if (events[events.size() - 2].revents != 0) TakeOrders();
   if (events.back().revents != 0) NoteDaemonEnd();
   NoteBrokenOutput();
   PassDeadlines();
@@ -232,14 +335,18 @@ void Job::TakeEnds() {
     if (cause) first_failed = static_cast<int>(i);
   }
   if (first_failed && phase_ == Phase::kRunning && !GoesOnWithout(failed)) Fail(*first_failed);
+  TellPlaces();
   if (AllEnded() && !drain_deadline_) drain_deadline_ = Clock::now() + options_.grace;
 }
 
-// Ranks that have ended well are not lost: the others may end at another time.
+// Ranks that have ended well are not lost: the others may end at another time. Ranks of other hosts
+// count where the agent knows of them.
 bool Job::GoesOnWithout(const std::vector<int>& failed) {
-  const int left = options_.ranks - lost_ - static_cast<int>(failed.size());
+  int left = static_cast<int>(std::count_if(ranks_.begin(), ranks_.end(), [](ChildProcess& rank) {
+    return !rank.ended() || rank.PollEnd()->success();
+  }));
+  left += elsewhere_;
   if (options_.least_ranks == 0 || left < options_.least_ranks) return false;
-  lost_ += static_cast<int>(failed.size());
   for (const int rank : failed) {
     ChildProcess& child = ranks_[static_cast<size_t>(rank)];
     Say(fmt::format("rank {} (pid {}) {}; the job goes on without it", rank, child.pid(),

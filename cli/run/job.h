@@ -2,12 +2,15 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/run/child_process.h"
+#include "cli/run/elastic_agent.h"
+#include "cli/run/environment.h"
 #include "cli/run/job_guard.h"
 #include "cli/run/launcher_signals.h"
 #include "cli/run/line_assembler.h"
@@ -37,8 +40,15 @@ struct JobOptions {
   bool prefix = true;
   bool colour_output = false;  ///< Whether standard output takes colours.
   bool colour_error = false;   ///< Whether standard error does.
-  /// The job goes on while no more ranks fail than leave so many; 0: one that fails ends it.
+  /// The job goes on while no more ranks fail than leave so many, on all hosts where it has an
+  /// agent; 0: one that fails ends it.
   int least_ranks = 0;
+  /// Most ranks that run here at a time. Places beyond those that run are offered to the daemon,
+  /// where the job has an agent.
+  int most_ranks_here = 0;
+  /// A folder of this launcher's own for the tickets of ranks that it starts later; "": it starts
+  /// none.
+  std::string ticket_folder;
   /// Limit of the whole job; 0: none.
   std::chrono::milliseconds timeout{0};
   /// Time for the others, after one rank failed, to notice it and report it themselves.
@@ -58,9 +68,10 @@ struct JobOptions {
 /// together. For one use. Thread: one.
 class Job {
  public:
-  /// Borrows `signals`, `guard` and `daemon`. `daemon` is the private daemon whose output the job
-  /// relays, or null.
-  Job(JobOptions options, LauncherSignals& signals, JobGuard& guard, ChildProcess* daemon);
+  /// Borrows all but the options. `daemon` is the private daemon whose output the job relays, or
+  /// null; `agent` has it start and stop ranks, or is null.
+  Job(JobOptions options, LauncherSignals& signals, JobGuard& guard, ChildProcess* daemon,
+      ElasticAgent* agent = nullptr);
 
   /// Runs the job to its end. Returns its exit status: 0 when every rank returned 0, or all but
   /// those without which it went on, else that of the rank whose failure ended it (128 + n after
@@ -80,6 +91,15 @@ class Job {
   enum class Phase { kRunning, kNoticing, kTerminating, kKilling };
 
   int StartRanks();
+  Result<ChildProcess> StartRank(const Environment& environment, bool keeps_input,
+                                 std::function<bool()> prepare);
+  void Adopt(ChildProcess child);
+  void TakeOrders();
+  void StartNewcomers(const ElasticOrder& order);
+  void StopLeavers(const ElasticOrder& order);
+  void TellPlaces();
+  bool MayGetRanks();
+  int Running() const;
   RankPlace PlaceOf(int rank) const;
   void AddStreams(ChildProcess& child, const std::string& name, const char* colour, bool prefix);
   void Step();
@@ -107,21 +127,25 @@ class Job {
   LauncherSignals& signals_;
   JobGuard& guard_;
   ChildProcess* daemon_;
+  ElasticAgent* agent_;
   bool daemon_ended_ = false;
 
   OutputQueue output_;
   OutputQueue error_;
   bool one_output_;  // both are the same file: they share a queue, or lines would mix
 
-  std::vector<ChildProcess> ranks_;
-  std::vector<Stream> streams_;
+  std::deque<ChildProcess> ranks_;  // streams point into them, so none may move
+  std::deque<Stream> streams_;
   Phase phase_ = Phase::kRunning;
   std::optional<Clock::time_point> phase_deadline_;
   std::optional<Clock::time_point> job_deadline_;
   std::optional<Clock::time_point> drain_deadline_;
   std::optional<int> failed_rank_;
-  int lost_ = 0;        ///< Ranks that have failed, and without which the job went on.
-  int own_status_ = 0;  // if the launcher itself ends the job: a timeout, a signal
+  int tickets_ = 0;                ///< Files of tickets that were written.
+  int elsewhere_ = 0;              ///< Ranks of the job on other hosts, when it was heard of last.
+  bool was_attached_ = false;      ///< The daemon has heard of the job.
+  std::string told_problem_ = {};  ///< What was said last of why it does not.
+  int own_status_ = 0;             // if the launcher itself ends the job: a timeout, a signal
 };
 
 }  // namespace harmonaize

@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -32,8 +35,12 @@ namespace harmonaize {
 namespace {
 
 constexpr int kMostRanks = 1024;
+/// Most ranks of a host that an agent offers places for, as the daemon has it.
+constexpr int kMostPlaces = 512;
 /// Longest part of a word that a message repeats, in bytes: a word may be a whole file.
 constexpr size_t kMostShownOptionBytes = 80;
+/// Most ranks that an elastic job may name, on all hosts.
+constexpr int kMostElasticRanks = 1 << 20;
 
 constexpr char kRunDescription[] =
     "Start N ranks of a program on this host and let the Harmonaize daemon execute their NCCL "
@@ -57,14 +64,24 @@ starts a private one that ends with the job.
 
 How a job ends: with its ranks. When one fails, the others have --error-wait seconds to notice and
 say what they saw; then they get SIGTERM and, --grace seconds later, SIGKILL, as does everything
-else in their process groups. With --elastic it goes on without ranks that fail, as long as enough
-are left: the program shrinks its communicator (ncclCommShrink, harmonaize.elastic). SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to all ranks; a
+else in their process groups. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to all ranks; a
 second one kills them. SIGUSR1 and SIGUSR2 are passed on and change nothing else. Signals that the
 launcher was started to ignore, as by nohup, stay ignored.
 
+Elastic jobs: with --elastic MIN the job goes on without ranks that fail, as long as so many are
+left: the program shrinks its communicator (ncclCommShrink, harmonaize.elastic). With MIN:MAX run is
+also the job's agent on this host. It tells the daemon how many more ranks this host takes
+(--places), starts ranks when a grow is offered and accepted, and they join by a ticket
+(HARMONAIZE_TICKET_FILE, in place of RANK and WORLD_SIZE). Ranks that are asked back leave by
+themselves (harmonaize.elastic), or get SIGTERM two seconds before they are due. The job accepts
+offers within MIN and MAX unless its requirements say otherwise in [elastic]. On another host,
+run --ticket FILE with the same --name joins the running job with no ranks at first, and ends with
+the job.
+
 Exit status: that of the rank that failed first, 128+n when signal n killed it or ended the job; 0
-when all ranks returned 0, but for those without which an elastic job went on; 2 for a wrong command line, or a file of requirements that cannot be read
-or has mistakes, which are all listed; 124 after --timeout; 125 when the launcher itself failed; 126
+when all ranks returned 0, but for those without which an elastic job went on; 1 when a --ticket led
+to no job; 2 for a wrong command line, or a file of requirements that cannot be read or has mistakes,
+which are all listed; 124 after --timeout; 125 when the launcher itself failed; 126
 and 127 when the program cannot be executed or found.
 
 Examples:
@@ -73,6 +90,9 @@ Examples:
   harmonaize run -n 4 --name llama --kind training -- python3 train.py
   harmonaize run -n 4 --requirements job.toml -- python3 train.py
   harmonaize run -n 4 --elastic 2 --name llama -- python3 elastic_train.py
+  harmonaize run -n 4 --elastic 2:16 --places 8 --name llama -- python3 elastic_train.py
+  harmonaize run --elastic 2:16 --places 8 --name llama --ticket llama.ticket -- \
+      python3 elastic_train.py
   harmonaize run -n 8 --daemon=private --timeout 600 -- ./my_nccl_program)";
 
 // Help for `run`: CLI11 does not know that a program's command line follows.
@@ -83,6 +103,12 @@ class RunHelp : public CLI::Formatter {
   }
 };
 
+/// What --elastic says.
+struct ElasticRange {
+  int least = 0;  ///< The fewest ranks with which the job goes on; 0: it needs all.
+  int most = 0;   ///< The most that it takes; 0: nothing was said, and none come.
+};
+
 struct RunOptions {
   int ranks = 1;
   bool prefix = false;
@@ -91,10 +117,14 @@ struct RunOptions {
   std::string daemon = "auto";
   std::string name;
   std::string kind;
-  std::string requirements;  ///< A file; absolute once it is checked.
-  std::string stated_name;   ///< The job's name by that file; "" if it has none.
+  std::string requirements;     ///< A file; absolute once it is checked.
+  std::string stated_name;      ///< The job's name by that file; "" if it has none.
+  bool states_elastic = false;  ///< That file has something in [elastic].
   std::vector<std::string> assignments;
-  int elastic = 0;  ///< The fewest ranks with which the job goes on; 0: it needs all.
+  std::string elastic_text;
+  ElasticRange elastic;
+  int places = 0;           ///< Most ranks on this host; 0: as many as the job takes.
+  std::string ticket_file;  ///< Of a running job that this host is to join; "": none.
   double timeout = 0;
   double grace = 5;
   double error_wait = 1;
@@ -169,7 +199,8 @@ JobOptions MakeJobOptions(const RunOptions& options) {
   job.prefix = options.prefix || (options.ranks > 1 && !options.no_prefix);
   job.colour_output = TakesColours(STDOUT_FILENO);
   job.colour_error = TakesColours(STDERR_FILENO);
-  job.least_ranks = options.elastic;
+  job.least_ranks = options.elastic.least;
+  job.most_ranks_here = options.places > 0 ? options.places : options.elastic.most;
   job.timeout = Milliseconds(options.timeout);
   job.error_wait = Milliseconds(options.error_wait);
   job.grace = Milliseconds(options.grace);
@@ -180,12 +211,15 @@ JobOptions MakeJobOptions(const RunOptions& options) {
   return job;
 }
 
+std::string JobNameOf(const RunOptions& options) {
+  const char* const variable = std::getenv("HARMONAIZE_JOB");
+  if (!options.name.empty()) return options.name;
+  return variable != nullptr && *variable != '\0' ? variable : options.stated_name;
+}
+
 /// Tells the user of a job that runs under the name of this one: the daemon takes both for one job.
 void WarnOfNamesake(const RunOptions& options) {
-  const char* const variable = std::getenv("HARMONAIZE_JOB");
-  const std::string name = !options.name.empty() ? options.name
-                           : variable            ? variable
-                                                 : options.stated_name;
+  const std::string name = JobNameOf(options);
   if (name.empty() || options.daemon == "private") return;
   const Result<DaemonHttp> daemon = FindTenantsHttp("");
   // Without a daemon that answers there is no such job.
@@ -202,8 +236,47 @@ void WarnOfNamesake(const RunOptions& options) {
   }
 }
 
+/// Returns what an elastic job says to the daemon so that it need not be asked about each offer.
+/// What the user's own requirements say of [elastic] goes before all of it.
+std::string ElasticRequirements(const RunOptions& options) {
+  if (!options.ticket_file.empty() || options.states_elastic) return "";
+  return fmt::format("[elastic]\nleast_ranks = {}\nmost_ranks = {}\noffers = \"accept\"\n",
+                     options.elastic.least, options.elastic.most);
+}
+
+/// Makes a folder of this launcher's own. The guard removes it.
+Result<std::string> MakeTicketFolder(JobGuard& guard) {
+  std::string path = std::filesystem::temp_directory_path() / "harmonaize-run-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) return ErrnoError(errno, "cannot make a folder");
+  guard.WatchFolder(path);
+  return path;
+}
+
+/// Removes a folder with what is in it at the end of its life.
+class FolderRemover {
+ public:
+  explicit FolderRemover(std::string path) : path_(std::move(path)) {}
+  FolderRemover(const FolderRemover&) = delete;
+  FolderRemover& operator=(const FolderRemover&) = delete;
+  ~FolderRemover() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+
+ private:
+  const std::string path_;
+};
+
+Result<std::unique_ptr<ElasticAgent>> StartAgent(const RunOptions& options, const JobOptions& job) {
+  return ElasticAgent::Start({.socket = job.socket,
+                              .job = JobNameOf(options),
+                              .ticket_file = options.ticket_file,
+                              .places = std::max(job.most_ranks_here - job.ranks, 0),
+                              .requirements = ElasticRequirements(options)});
+}
+
 Result<int> RunJob(const RunOptions& options) {
-  WarnOfNamesake(options);
+  if (options.ticket_file.empty()) WarnOfNamesake(options);
   JobOptions job_options = MakeJobOptions(options);
   if (!options.no_preload) {
     HZ_ASSIGN_OR_RETURN(job_options.preload_library, FindPreloadLibrary());
@@ -217,8 +290,16 @@ Result<int> RunJob(const RunOptions& options) {
 
   job_options.socket = daemon->socket;
   PrivateDaemon* own = daemon->own ? &*daemon->own : nullptr;
-  Job job(std::move(job_options), signals, guard, own == nullptr ? nullptr : &own->process());
+  std::unique_ptr<ElasticAgent> agent;
+  if (options.elastic.most > 0) {
+    HZ_ASSIGN_OR_RETURN(job_options.ticket_folder, MakeTicketFolder(guard));
+    HZ_ASSIGN_OR_RETURN(agent, StartAgent(options, job_options));
+  }
+  const FolderRemover remover(job_options.ticket_folder);
+  Job job(std::move(job_options), signals, guard, own == nullptr ? nullptr : &own->process(),
+          agent.get());
   const int exit_status = job.Run();
+  agent.reset();
   if (own != nullptr) {
     const Status stopped = own->Stop(std::chrono::seconds(5));
     if (!stopped.ok()) Complain(stopped.message());
@@ -265,6 +346,8 @@ bool TakeRequirements(RunOptions& options) {
     return false;
   }
   const RequirementTable& values = checked->reading.requirements.values;
+  const auto elastic = values.lower_bound("elastic.");
+  options.states_elastic = elastic != values.end() && elastic->first.starts_with("elastic.");
   if (const auto found = values.find("job.name"); found != values.end()) {
     options.stated_name = std::get<std::string>(found->second);
   }
@@ -274,18 +357,75 @@ bool TakeRequirements(RunOptions& options) {
   return false;
 }
 
+/// Reads MIN or MIN:MAX.
+Result<ElasticRange> ElasticRangeIn(const std::string& text) {
+  const auto number = [](std::string_view digits) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    const bool good = error == std::errc() && end == digits.data() + digits.size();
+    return good && value >= 1 && value <= kMostElasticRanks ? value : 0;
+  };
+  const size_t colon = text.find(':');
+  ElasticRange range{.least = number(std::string_view(text).substr(0, colon))};
+  if (colon != std::string::npos) range.most = number(std::string_view(text).substr(colon + 1));
+  const bool wrong = range.least == 0 || (colon != std::string::npos && range.most == 0);
+  if (wrong || (range.most != 0 && range.most < range.least)) {
+    return InvalidArgument(
+        "--elastic {}: expected MIN, or MIN:MAX with MAX not below MIN, both from 1 to {}",
+        CleanText(text, kMostShownOptionBytes), kMostElasticRanks);
+  }
+  return range;
+}
+
+/// Checks --elastic, --places and --ticket together with the others.
+Status TakeElastic(const CLI::App& run, RunOptions& options) {
+  const bool joins = !options.ticket_file.empty();
+  if (!options.elastic_text.empty()) {
+    HZ_ASSIGN_OR_RETURN(options.elastic, ElasticRangeIn(options.elastic_text));
+  }
+  if ((joins || options.places > 0) && options.elastic.most == 0) {
+    return InvalidUsage("{} needs --elastic MIN:MAX, which says how many ranks the job takes",
+                        joins ? "--ticket" : "--places");
+  }
+  if (joins && run.count("--ranks") == 0) options.ranks = 0;
+  if (joins && options.ranks > 0) {
+    return InvalidUsage(
+        "--ticket and -n: a host that joins a running job starts ranks when these are offered to "
+        "it, so leave -n out");
+  }
+  const ElasticRange& elastic = options.elastic;
+  if (!joins && elastic.least > options.ranks) {
+    return InvalidUsage("--elastic {}: the job begins with {} ranks (-n), which is fewer",
+                        options.elastic_text, options.ranks);
+  }
+  if (elastic.most == 0) return Status::Ok();
+  if (options.ranks > elastic.most) {
+    return InvalidUsage("--elastic {}: the job begins with {} ranks (-n), which is more",
+                        options.elastic_text, options.ranks);
+  }
+  if (JobNameOf(options).empty()) {
+    return InvalidUsage(
+        "--elastic {}: give the job a --name, by which offers and other hosts find it",
+        options.elastic_text);
+  }
+  if (options.daemon == "none") {
+    return InvalidUsage("--elastic {} needs a daemon, and --daemon=none starts none",
+                        options.elastic_text);
+  }
+  return Status::Ok();
+}
+
 int Run(const CLI::App& run, const CommandLine& command_line, RunOptions& options) {
   if (const Status status = TakeCommand(run, command_line, run.remaining(), options);
       !status.ok()) {
     Complain(status.message());
     return kUsageStatus;
   }
-  if (options.elastic > options.ranks) {
-    Complain(fmt::format("--elastic {}: the job begins with {} ranks (-n), which is fewer",
-                         options.elastic, options.ranks));
+  if (!TakeRequirements(options)) return kUsageStatus;
+  if (const Status status = TakeElastic(run, options); !status.ok()) {
+    Complain(status.message());
     return kUsageStatus;
   }
-  if (!TakeRequirements(options)) return kUsageStatus;
   const Result<int> exit_status = RunJob(options);
   if (exit_status.ok()) return *exit_status;
   Complain(exit_status.status().message());
@@ -333,11 +473,21 @@ void AddOptions(CLI::App& run, RunOptions& options) {
   run.add_option("--env", options.assignments, "A variable for every rank; may be repeated")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
-  run.add_option("--elastic", options.elastic,
-                 "Go on without ranks that fail, while so many are left\n"
-                 "(default: one that fails ends the job)")
-      ->check(CLI::Range(1, kMostRanks, "1 to 1024"))
-      ->type_name("MIN");
+  run.add_option("--elastic", options.elastic_text,
+                 "MIN: go on without ranks that fail, while so many are\n"
+                 "left (default: one that fails ends the job)\n"
+                 "MIN:MAX: also take what is offered, up to MAX ranks on\n"
+                 "all hosts, and give back what is asked for; needs --name")
+      ->type_name("MIN[:MAX]");
+  run.add_option("--places", options.places,
+                 "With --elastic MIN:MAX: most ranks on this host\n"
+                 "(default: MAX)")
+      ->check(CLI::Range(1, kMostPlaces, "1 to 512"))
+      ->type_name("N");
+  run.add_option("--ticket", options.ticket_file,
+                 "With --elastic MIN:MAX: join the job --name, which runs\n"
+                 "on other hosts; FILE is of 'harmonaize ticket make'")
+      ->type_name("FILE");
   run.add_option("--timeout", options.timeout, "End the job after so long (default: never)")
       ->check(CLI::Range(0.0, 1e7, "0 to 10000000"))
       ->type_name("SECONDS");

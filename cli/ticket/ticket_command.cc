@@ -1,6 +1,5 @@
 #include "cli/ticket/ticket_command.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "cli/daemon_http.h"
 #include "cli/json_view.h"
 #include "cli/maintenance/time_words.h"
+#include "cli/ticket/ticket_file.h"
 #include "cli/ticket/ticket_table.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/write_whole.h"
@@ -100,17 +100,6 @@ std::string TicketsOf(const std::string& job) {
   return "/v1/jobs/" + EncodeForUrl(job) + "/tickets";
 }
 
-/// Makes a new file that nobody else may read.
-Result<FileDescriptor> NewFile(const std::string& path) {
-  FileDescriptor file(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (file.valid()) return file;
-  if (errno == EEXIST) {
-    return InvalidUsage("{} is there already, and is left as it is: name a new file", path);
-  }
-  return ErrnoError(errno, fmt::format("cannot make {}", path));
-}
-
 /// Returns what is printed of a ticket that was made.
 Result<std::string> Hand(const MakeTicketOptions& options, const FileDescriptor& file,
                          const std::string& answer) {
@@ -140,7 +129,7 @@ Result<std::string> MakeTicketOf(const MakeTicketOptions& options) {
   HZ_ASSIGN_OR_RETURN(const double seconds, SecondsInWord(options.holds, kMostTicketSeconds));
   FileDescriptor file;
   if (!options.file.empty()) {
-    HZ_ASSIGN_OR_RETURN(file, NewFile(options.file));
+    HZ_ASSIGN_OR_RETURN(file, NewTicketFile(options.file));
   }
   const Json order = {{"uses", options.uses}, {"seconds", seconds}};
   const Result<std::string> answer = CallDaemon(

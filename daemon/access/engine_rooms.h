@@ -10,6 +10,7 @@ class Executor;
 
 namespace harmonaize::daemon {
 
+class Agents;
 class EventLoop;
 class EventRooms;
 class HostTuning;
@@ -43,6 +44,8 @@ class EngineRooms {
   virtual RequirementsBook& requirements() = 0;
   /// Requires: likewise.
   virtual JobAdvisor& advisor() = 0;
+  /// Requires: likewise.
+  virtual Agents& agents() = 0;
   /// Requires: likewise.
   virtual Offers& offers() = 0;
   /// Has grants and the bounds of tenants go by this policy from now on, whose tenants were found

@@ -292,7 +292,7 @@ class Request {
     HZ_ASSIGN_OR_RETURN(Communicator * communicator,
                         rooms_.membership().Find(session_, request.member));
     rooms_.membership().tickets().Make(
-        *communicator, true, request.uses, request.seconds,
+        {.communicator = communicator}, true, request.uses, request.seconds,
         [connection = connection_, type = header_.type](const Result<TicketClient::Made>& made) {
           if (!made.ok()) return connection->ReplyFailure(type, made.status());
           MakeTicketReply reply;

@@ -153,6 +153,8 @@ json Describe(const Offer& offer, bool for_operators) {
                    {"job_name", offer.job_name},
                    {"kind", NameOf(offer.kind)},
                    {"state", NameOf(offer.state)},
+                   {"communicator", offer.communicator},
+                   {"of_ranks", offer.of_ranks},
                    {"counter", nullptr},
                    {"round", offer.rounds},
                    {"most_rounds", offer.most_rounds},

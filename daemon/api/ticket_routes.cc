@@ -47,28 +47,26 @@ json DescribeList(const TicketsMessage& answer) {
   return {{"tickets", std::move(tickets)}, {"more", answer.more}, {"waiting", answer.waiting}};
 }
 
-/// Returns a communicator of the job in the path, whose home keeps the tickets.
-Result<Communicator*> FindCommunicator(EngineRooms& rooms, const HttpCaller& caller,
-                                       const std::string& which) {
+/// Returns the way to the tickets of the job in the path.
+Result<TicketClient::Way> FindWay(EngineRooms& rooms, const HttpCaller& caller,
+                                  const std::string& which) {
   std::optional<uint32_t> tenant;
   if (!caller.is_operator()) tenant = caller.tenant.number;
   HZ_ASSIGN_OR_RETURN(const Job* const job, NamedJob(rooms, tenant, which));
-  Communicator* const found = rooms.membership().tickets().CommunicatorOf(*job);
-  if (found == nullptr) return InvalidUsage("the job has no communicator on this host now");
-  return found;
+  return rooms.membership().tickets().WayTo(*job);
 }
 
-/// Asks something about a communicator of a job, and hands on the answer.
-using AskTickets = std::function<void(EngineRooms&, Communicator&, AnswerDone)>;
+/// Asks something about the tickets of a job, and hands on the answer.
+using AskTickets = std::function<void(EngineRooms&, const TicketClient::Way&, AnswerDone)>;
 
 void ServeAsk(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
               const std::string& which, int status, AskTickets ask) {
   const HttpCaller caller = exchange->request().caller;
   AnswerLater(services, std::move(exchange), status,
               [caller, which, ask = std::move(ask)](EngineRooms& rooms, AnswerDone done) {
-                const Result<Communicator*> found = FindCommunicator(rooms, caller, which);
+                const Result<TicketClient::Way> found = FindWay(rooms, caller, which);
                 if (!found.ok()) return done(found.status());
-                ask(rooms, **found, std::move(done));
+                ask(rooms, *found, std::move(done));
               });
 }
 
@@ -107,9 +105,9 @@ void ServeMake(const ApiServices& services, std::shared_ptr<HttpExchange> exchan
   const Result<TicketOrder> order = OrderIn(exchange->request().body);
   if (!order.ok()) return exchange->Respond(HttpProblem(order.status()));
   ServeAsk(services, std::move(exchange), parameters.at("job"), 201,
-           [order = *order](EngineRooms& rooms, Communicator& communicator, AnswerDone done) {
+           [order = *order](EngineRooms& rooms, const TicketClient::Way& way, AnswerDone done) {
              rooms.membership().tickets().Make(
-                 communicator, true, order.uses, order.seconds,
+                 way, true, order.uses, order.seconds,
                  [done = std::move(done)](const Result<TicketClient::Made>& made) {
                    if (!made.ok()) return done(made.status());
                    json document = Describe(made->view);
@@ -122,16 +120,20 @@ void ServeMake(const ApiServices& services, std::shared_ptr<HttpExchange> exchan
 void ServeList(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                const HttpParameters& parameters) {
   ServeAsk(services, std::move(exchange), parameters.at("job"), 200,
-           [](EngineRooms& rooms, Communicator& communicator, AnswerDone done) {
-             rooms.membership().tickets().List(communicator, ListTo(std::move(done)));
+           [](EngineRooms& rooms, const TicketClient::Way& way, AnswerDone done) {
+             rooms.membership().tickets().List(way, ListTo(std::move(done)));
            });
 }
 
 void ServeBurn(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                const HttpParameters& parameters) {
   ServeAsk(services, std::move(exchange), parameters.at("job"), 200,
-           [](EngineRooms& rooms, Communicator& communicator, AnswerDone done) {
-             rooms.membership().tickets().Burn(communicator, ListTo(std::move(done)));
+           [](EngineRooms& rooms, const TicketClient::Way& way, AnswerDone done) {
+             if (way.communicator == nullptr) {
+               return done(InvalidUsage(
+                   "the job has an agent alone on this host: burn its tickets where it has ranks"));
+             }
+             rooms.membership().tickets().Burn(*way.communicator, ListTo(std::move(done)));
            });
 }
 

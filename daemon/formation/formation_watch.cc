@@ -115,7 +115,7 @@ void FormationWatch::NoteJob(PendingFormation* pending) {
   if (pending->ranks_heard == formation.taken().size()) return;
   const JobIdentity id = formation.JobOfRanks();
   Job* const job = jobs_.Of(id, &pending->formation->tenant(), ClaimAmong(formation, id));
-  if (pending->job.job() != job) pending->job = FormingHold(&jobs_, job);
+  if (pending->job.job() != job) pending->job = JobHold(&jobs_, job, &Job::forming);
   pending->ranks_heard = formation.taken().size();
 }
 

@@ -93,6 +93,8 @@ class Membership {
 
   /// Tickets, by which newcomers get places in jobs.
   TicketClient& tickets() { return ticket_client_; }
+  /// This daemon as a home of tickets.
+  TicketHome& ticket_home() { return ticket_home_; }
   /// Returns the tickets and newcomers of a job that this daemon keeps as its home.
   TicketsMessage tickets_here(const Job& job) { return ticket_home_.List(job); }
   /// As TicketClient::JoinJob, for a process that may have communicators.

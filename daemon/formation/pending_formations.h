@@ -33,7 +33,7 @@ struct PendingFormation {
   /// The ranks of other hosts that have come, by their daemon and their ticket.
   std::vector<std::pair<transport::PeerId, uint64_t>> tickets{};
   /// The job of what forms, as far as the ranks that have come tell. FormationWatch::Tick sets it.
-  FormingHold job{};
+  JobHold job{};
   /// Called with the outcome once it has formed, or has failed. Throws nothing.
   std::function<void(const Status&)> ended{};
   size_t ranks_heard = 0;        ///< How many had come when the job was set.

@@ -1,7 +1,5 @@
 #include "daemon/formation/ticket_client.h"
 
-#include <openssl/sha.h>
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -28,13 +26,6 @@ constexpr uint64_t kTurnKeptNs = 5'000'000'000;
 constexpr uint32_t kMostWaitMs = 1000;
 /// How often a tenant may burn tickets. A burning goes to all daemons of the job.
 constexpr RateLimit kBurnings{.per_second = 10, .burst = 100};
-
-TicketDigest DigestOf(const Ticket& ticket) {
-  static_assert(SHA256_DIGEST_LENGTH == kTicketDigestBytes);
-  TicketDigest digest{};
-  SHA256(ticket.secret.data(), ticket.secret.size(), digest.data());
-  return digest;
-}
 
 Status Burnt() {
   return InvalidUsage(
@@ -64,25 +55,43 @@ Communicator* TicketClient::CommunicatorOf(const Job& job) const {
 // ---------------------------------------------------------------------------------------------
 // What ranks ask for
 
-void TicketClient::Ask(Communicator& communicator, bool from_here, AskTicketsMessage ask,
-                       Done done) {
+Result<TicketClient::Way> TicketClient::WayTo(const Job& job) const {
+  if (Communicator* const communicator = CommunicatorOf(job)) {
+    return Way{.communicator = communicator};
+  }
+  if (const std::optional<Way> way = ties_.way_to ? ties_.way_to(job) : std::nullopt) return *way;
+  return InvalidUsage(
+      "the job has no communicator on this host now, and no agent that is attached");
+}
+
+void TicketClient::Ask(const Way& way, bool from_here, AskTicketsMessage ask, Done done) {
+  if (way.communicator == nullptr) {
+    ask.about = way.about;
+    return AskPeer(*way.tenant, way.peer, std::move(ask), std::move(done));
+  }
+  Communicator& communicator = *way.communicator;
   const Result<HomeAddress> home = HomeOf(communicator, services_.cluster);
   if (!home.ok()) return done(home.status());
-  const TenantIdentity& tenant = communicator.tenant().identity;
-  ask.call = next_call_++;
-  ask.user = tenant.across_hosts;
   if (home->here) {
+    ask.call = next_call_++;
+    ask.user = communicator.tenant().identity.across_hosts;
     const TicketsMessage answer = services_.home.Do(ask, communicator, from_here);
     return answer.status.ok() ? done(answer) : done(answer.status);
   }
   ask.about = communicator.host_group()->roster().key;
-  const Status sent = services_.cluster->SendFor(tenant, *home->peer, ask);
-  if (!sent.ok()) return done(sent);
-  calls_.emplace(ask.call, Call{*home->peer, std::move(done)});
+  AskPeer(communicator.tenant(), *home->peer, std::move(ask), std::move(done));
 }
 
-void TicketClient::Make(Communicator& communicator, bool from_here, int uses, double seconds,
-                        MadeDone done) {
+void TicketClient::AskPeer(const Tenant& tenant, transport::PeerId peer, AskTicketsMessage ask,
+                           Done done) {
+  ask.call = next_call_++;
+  ask.user = tenant.identity.across_hosts;
+  const Status sent = services_.cluster->SendFor(tenant.identity, peer, ask);
+  if (!sent.ok()) return done(sent);
+  calls_.emplace(ask.call, Call{peer, std::move(done)});
+}
+
+void TicketClient::Make(const Way& way, bool from_here, int uses, double seconds, MadeDone done) {
   Result<Ticket> drawn = MakeTicket({});
   if (!drawn.ok()) return done(drawn.status());
   const TicketDigest digest = DigestOf(*drawn);
@@ -90,7 +99,7 @@ void TicketClient::Make(Communicator& communicator, bool from_here, int uses, do
                         .digest = {digest.begin(), digest.end()},
                         .uses = std::max(uses, 0),
                         .seconds = seconds};
-  Ask(communicator, from_here, std::move(ask),
+  Ask(way, from_here, std::move(ask),
       [ticket = *drawn, done = std::move(done)](const Result<TicketsMessage>& answer) mutable {
         if (!answer.ok()) return done(answer.status());
         const Result<UniqueId> home = DecodeId(answer->id);
@@ -102,16 +111,17 @@ void TicketClient::Make(Communicator& communicator, bool from_here, int uses, do
       });
 }
 
-void TicketClient::List(Communicator& communicator, Done done) {
-  Ask(communicator, false, {.act = TicketAct::kList}, std::move(done));
+void TicketClient::List(const Way& way, Done done) {
+  Ask(way, false, {.act = TicketAct::kList}, std::move(done));
 }
 
 void TicketClient::Count(Communicator& communicator, Done done) {
-  Ask(communicator, false, {.act = TicketAct::kCount}, std::move(done));
+  Ask({.communicator = &communicator}, false, {.act = TicketAct::kCount}, std::move(done));
 }
 
 void TicketClient::Admit(Communicator& communicator, int most, Done done) {
-  Ask(communicator, false, {.act = TicketAct::kAdmit, .most = most}, std::move(done));
+  Ask({.communicator = &communicator}, false, {.act = TicketAct::kAdmit, .most = most},
+      std::move(done));
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -127,7 +137,7 @@ void TicketClient::Burn(Communicator& communicator, Done done) {
     return done(RemoteError("a daemon of the job takes no more messages now: burn again"));
   }
   // Messages stay in order, so the home has burnt what it answers after.
-  Ask(communicator, false, {.act = TicketAct::kBurn}, std::move(done));
+  Ask({.communicator = &communicator}, false, {.act = TicketAct::kBurn}, std::move(done));
 }
 
 bool TicketClient::BurnEverywhere(Communicator& communicator) {
@@ -311,7 +321,9 @@ void TicketClient::Tick(uint64_t now_ns) {
 // What the cluster says
 
 void TicketClient::OnAsk(transport::PeerId peer, const AskTicketsMessage& ask) {
-  Communicator* const communicator = services_.communicators.FindByKey(ask.about);
+  Communicator* communicator = services_.communicators.FindByKey(ask.about);
+  const Job* const tied = ties_.job_of ? ties_.job_of(ask.about, peer) : nullptr;
+  if (tied != nullptr) communicator = CommunicatorOf(*tied);
   TicketsMessage answer{.call = ask.call, .status = InvalidUsage("the communicator is gone")};
   if (communicator != nullptr && communicator->tenant().identity.across_hosts == ask.user) {
     answer = services_.home.Do(ask, *communicator, false);

@@ -41,6 +41,20 @@ class TicketClient {
     std::string text;  ///< The secret, for who has asked alone.
     TicketView view;
   };
+  /// Who keeps the tickets of a job, or leads to who does.
+  struct Way {
+    Communicator* communicator = nullptr;  ///< One of the job on this host; nullptr: the others.
+    uint64_t about = 0;                    ///< AskTicketsMessage::about for `peer`.
+    transport::PeerId peer = 0;            ///< A home of the job.
+    const Tenant* tenant = nullptr;
+  };
+  /// How hosts that have agents of a job are tied to homes of it.
+  struct Ties {
+    /// Returns the job of which a daemon speaks by this number; nullptr if there is none.
+    std::function<Job*(uint64_t about, transport::PeerId peer)> job_of;
+    /// Returns a way to a home of a job; nullopt if there is none.
+    std::function<std::optional<Way>(const Job&)> way_to;
+  };
   using MadeDone = std::function<void(const Result<Made>&)>;
   using Done = std::function<void(const Result<TicketsMessage>&)>;
   /// Gets the place; nullopt if nobody has admitted the newcomer within its wait.
@@ -48,20 +62,25 @@ class TicketClient {
 
   explicit TicketClient(const Services& services);
 
+  void SetTies(Ties ties) { ties_ = std::move(ties); }
+
   /// Returns a communicator of the job on this host, one that is whole if there is such; nullptr if
   /// there is none.
   Communicator* CommunicatorOf(const Job& job) const;
+  /// Returns the way to the tickets of a job: by that communicator, or else by an agent. Errors:
+  /// kInvalidUsage where there is neither.
+  Result<Way> WayTo(const Job& job) const;
 
-  // Each of these calls `done` once, at once or later, with the answer of the communicator's home.
+  // Each of these calls `done` once, at once or later, with the answer of the job's home.
   // `from_here`: a process of this host asks, by its session.
 
-  void Make(Communicator& communicator, bool from_here, int uses, double seconds, MadeDone done);
+  void Make(const Way& way, bool from_here, int uses, double seconds, MadeDone done);
   /// Burns the tickets of the communicator's job at all of its homes.
   void Burn(Communicator& communicator, Done done);
   /// Does so however often it was done before, and does not wait for the homes. Returns whether all
   /// daemons that have to know have taken it.
   bool BurnEverywhere(Communicator& communicator);
-  void List(Communicator& communicator, Done done);
+  void List(const Way& way, Done done);
   /// Asks how many newcomers wait: TicketsMessage::waiting.
   void Count(Communicator& communicator, Done done);
   void Admit(Communicator& communicator, int most, Done done);
@@ -105,7 +124,8 @@ class TicketClient {
   };
   using Newcomers = std::map<uint32_t, Newcomer>;  ///< By Session::id.
 
-  void Ask(Communicator& communicator, bool from_here, AskTicketsMessage ask, Done done);
+  void Ask(const Way& way, bool from_here, AskTicketsMessage ask, Done done);
+  void AskPeer(const Tenant& tenant, transport::PeerId peer, AskTicketsMessage ask, Done done);
   Result<Newcomer*> Come(Session& session, const std::string& job, const std::string& ticket);
   void OnReached(uint32_t session, const ComeMessage& come, const Result<transport::PeerId>& peer);
   void SendCome(Newcomer* newcomer, transport::PeerId peer, const ComeMessage& come);
@@ -115,6 +135,7 @@ class TicketClient {
   bool Spread(const Job& job, uint64_t number);
 
   const Services services_;
+  Ties ties_;
   uint64_t next_call_ = 1;
   std::map<uint64_t, Call> calls_;
   Newcomers newcomers_;

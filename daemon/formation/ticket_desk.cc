@@ -1,5 +1,7 @@
 #include "daemon/formation/ticket_desk.h"
 
+#include <openssl/sha.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -29,6 +31,19 @@ Status UsedUp() {
 }
 
 }  // namespace
+
+TicketDigest DigestOf(const Ticket& ticket) {
+  static_assert(SHA256_DIGEST_LENGTH == kTicketDigestBytes);
+  TicketDigest digest{};
+  SHA256(ticket.secret.data(), ticket.secret.size(), digest.data());
+  return digest;
+}
+
+TicketDigest DigestIn(const std::vector<uint8_t>& bytes) {
+  TicketDigest digest{};
+  std::copy_n(bytes.begin(), std::min(bytes.size(), digest.size()), digest.begin());
+  return digest;
+}
 
 // On one host a tenant can be more than its user; other daemons know users alone.
 bool TicketDesk::IsOwner(const Order& order, const Asker& asker) {
@@ -140,17 +155,22 @@ Status TicketDesk::WhyNot(const TicketDigest& digest, const Asker& asker) const 
   return found != ended_.end() && IsOwner(found->second, asker) ? found->second.why : NotValid();
 }
 
-Status TicketDesk::Come(const NewcomerKey& key, const TicketDigest& digest, const Asker& asker,
-                        uint64_t now_ns) {
+Status TicketDesk::Check(const TicketDigest& digest, const Asker& asker, uint64_t now_ns) {
   EndExpired(now_ns);
   const auto found = tickets_.find(digest);
   if (found == tickets_.end()) return WhyNot(digest, asker);
-  Kept& kept = found->second;
-  if (!IsOwner(kept.order, asker)) return NotValid();
-  if (kept.order.job.second != asker.job) {
+  if (!IsOwner(found->second.order, asker)) return NotValid();
+  if (found->second.order.job.second != asker.job) {
     return InvalidUsage(
         "the ticket is for another job of yours: name the job whose rank has made it");
   }
+  return Status::Ok();
+}
+
+Status TicketDesk::Come(const NewcomerKey& key, const TicketDigest& digest, const Asker& asker,
+                        uint64_t now_ns) {
+  HZ_RETURN_IF_ERROR(Check(digest, asker, now_ns));
+  Kept& kept = tickets_.at(digest);
   if (newcomers_.contains(key)) return InvalidUsage("the newcomer waits already");
   if (kept.held >= kept.order.uses) {
     return InvalidUsage(

@@ -19,6 +19,7 @@
 #include "daemon/runtime/waiting_count.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/status.h"
+#include "src/ipc/ticket.h"
 #include "src/ipc/unique_id.h"
 #include "src/transport/message.h"
 
@@ -26,6 +27,10 @@ namespace harmonaize::daemon {
 
 /// SHA-256 of the secret of a ticket. The desk keeps no secret.
 using TicketDigest = std::array<uint8_t, kTicketDigestBytes>;
+
+TicketDigest DigestOf(const Ticket& ticket);
+/// Returns the digest in a message; zeros stand for what it lacks.
+TicketDigest DigestIn(const std::vector<uint8_t>& bytes);
 
 /// A process that waits for a place in a job, by its daemon and the number of its call there.
 struct NewcomerKey {
@@ -78,6 +83,9 @@ class TicketDesk {
   /// Returns the job's tickets that can be used, the oldest first.
   std::vector<TicketView> List(const JobKey& job, uint64_t now_ns);
 
+  /// Returns why the asker may not use the ticket, whatever newcomers hold of it. Errors: those of
+  /// Come.
+  Status Check(const TicketDigest& digest, const Asker& asker, uint64_t now_ns);
   /// Lets a newcomer wait. Errors: kInvalidUsage. A stranger gets the same for every ticket; only
   /// the owner's processes are told what is wrong.
   Status Come(const NewcomerKey& newcomer, const TicketDigest& digest, const Asker& asker,

@@ -34,12 +34,6 @@ TicketDesk::JobKey KeyOf(const Job& job) {
   return {job.tenant->identity.number, job.id};
 }
 
-TicketDigest DigestIn(const std::vector<uint8_t>& bytes) {
-  TicketDigest digest{};
-  std::copy_n(bytes.begin(), std::min(bytes.size(), digest.size()), digest.begin());
-  return digest;
-}
-
 FormationKey GrowthOf(uint64_t parent) {
   return {FormationKey::Kind::kGrow, {}, 0, parent, 0};
 }
@@ -126,17 +120,34 @@ Status TicketHome::Admit(int most, Communicator& communicator, TicketsMessage* a
   return Status::Ok();
 }
 
+Status TicketHome::Check(const TicketDigest& digest, const JobIdentity& job, uint32_t user,
+                         const Tenant* tenant) {
+  return Guarded(digest, {.user = user, .tenant = tenant, .job = job},
+                 [&](const TicketDesk::Asker& asker) {
+                   return desk_.Check(digest, asker, MonotonicNanoseconds());
+                 });
+}
+
 Status TicketHome::Come(const NewcomerKey& newcomer, const ComeMessage& come,
                         const Tenant* tenant) {
+  const TicketDigest digest = DigestIn(come.digest);
+  return Guarded(digest, {.user = come.user, .tenant = tenant, .job = DecodeJob(come.job)},
+                 [&](const TicketDesk::Asker& asker) {
+                   return desk_.Come(newcomer, digest, asker, MonotonicNanoseconds());
+                 });
+}
+
+// Uses a ticket, unless the user has come with wrong ones too often.
+Status TicketHome::Guarded(const TicketDigest& digest, const TicketDesk::Asker& asker,
+                           const std::function<Status(const TicketDesk::Asker&)>& use) {
   const RateTable::Time now = std::chrono::steady_clock::now();
-  const std::string user = std::to_string(come.user);
+  const std::string user = std::to_string(asker.user);
   if (const auto wait = wrong_.Look(user, now)) {
     return InvalidUsage("this user comes with wrong tickets too often: try again in {} ms",
                         wait->count());
   }
-  const TicketDesk::Asker asker{.user = come.user, .tenant = tenant, .job = DecodeJob(come.job)};
-  const Status status = desk_.Come(newcomer, DigestIn(come.digest), asker, MonotonicNanoseconds());
-  if (!status.ok() && !desk_.Knows(DigestIn(come.digest), asker)) wrong_.Take(user, now);
+  Status status = use(asker);
+  if (!status.ok() && !desk_.Knows(digest, asker)) wrong_.Take(user, now);
   return status;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "daemon/cluster/messages/ticket.h"
@@ -41,6 +42,10 @@ class TicketHome {
   TicketsMessage Do(const AskTicketsMessage& ask, Communicator& communicator, bool from_here);
   /// Returns the job's tickets and the number of newcomers that are kept here.
   TicketsMessage List(const Job& job);
+  /// Returns why a process of a user may not use a ticket for a job. `tenant` is nullptr for one of
+  /// another host. Errors: those of TicketDesk::Check; the user came with wrong tickets too often.
+  Status Check(const TicketDigest& digest, const JobIdentity& job, uint32_t user,
+               const Tenant* tenant);
   /// Lets a newcomer wait. `tenant` is nullptr for one of another host. Errors: it is refused.
   Status Come(const NewcomerKey& newcomer, const ComeMessage& come, const Tenant* tenant);
   /// The newcomer does not wait any more, or has died. `why` completes "a newcomer ...".
@@ -62,6 +67,8 @@ class TicketHome {
   Status Make(const AskTicketsMessage& ask, Communicator& communicator, bool from_here,
               TicketsMessage* answer);
   Status Admit(int most, Communicator& communicator, TicketsMessage* answer);
+  Status Guarded(const TicketDigest& digest, const TicketDesk::Asker& asker,
+                 const std::function<Status(const TicketDesk::Asker&)>& use);
   void FailGrowth(uint64_t parent, const Status& why);
 
   const Services services_;

@@ -8,6 +8,7 @@
 #include "daemon/job_events/drain.h"
 #include "daemon/job_events/forming_events.h"
 #include "daemon/job_events/hang_events.h"
+#include "daemon/job_events/job_attachments.h"
 #include "daemon/job_events/job_communicators.h"
 #include "daemon/job_events/job_events.h"
 #include "daemon/job_events/job_relay.h"
@@ -57,6 +58,7 @@ class EventRooms {
   EventRooms& operator=(const EventRooms&) = delete;
 
   const JobCommunicators& job_communicators() const { return by_job_; }
+  JobAttachments& attachments() { return attachments_; }
   const JobRelay& relay() const { return relay_; }
   JobEvents& job_events() { return events_; }
   Announcements& announcements() { return announcements_; }
@@ -74,6 +76,7 @@ class EventRooms {
   const std::unique_ptr<RecordKeeper> records_;
   PromiseBook promises_;
   JobCommunicators by_job_;
+  JobAttachments attachments_;
   JobRelay relay_;
   JobEvents events_;
   HangEvents hangs_;

@@ -200,15 +200,15 @@ void JobEvents::OnMessage(transport::PeerId peer, const ClusterMessage& message)
 }
 
 void JobEvents::OnEvent(transport::PeerId peer, const EventMessage& message) {
-  const Communicator* const communicator = services_.relay->ToldOf(message.about, peer);
-  if (communicator == nullptr) return;
-  Job& job = *communicator->job();
+  const std::optional<JobWay> way = services_.relay->ToldOf(message.about, peer);
+  if (!way.has_value()) return;
+  Job& job = *way->job;
   if (!job.heard.Add(message.unique)) return;
   const std::optional<Event> event = EventOf(message, job.id);
   if (!event.has_value()) return;  // of a newer daemon
   services_.bus->Publish(job.tenant->identity, *event, EventOrigin::kAnotherDaemon);
   if (services_.book != nullptr) services_.book->OnTold(job, *event, false);
-  Spread(job, message, {communicator, peer});
+  Spread(job, message, {way, peer});
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -70,18 +70,18 @@ void JobTable::Remove(Job* job, const EndedCommunicators& ended) {
   EndIfEmpty(job);
 }
 
-void JobTable::AddForming(Job* job) noexcept {
-  ++job->forming;
+void JobTable::Hold(Job* job, int Job::*count) noexcept {
+  ++(job->*count);
   job->ended_seconds = 0;
 }
 
-void JobTable::RemoveForming(Job* job) noexcept {
-  --job->forming;
+void JobTable::Release(Job* job, int Job::*count) noexcept {
+  --(job->*count);
   EndIfEmpty(job);
 }
 
 void JobTable::EndIfEmpty(Job* job) {
-  if (job->communicators > 0 || job->forming > 0) return;
+  if (job->is_here()) return;
   job->ended_seconds = UnixSeconds();
   ForgetOldestOf(*job->tenant);
 }

@@ -34,9 +34,10 @@ struct Job {
   std::string name = {};  ///< "": none was given.
   JobKind kind = JobKind::kUnknown;
   double began_seconds = 0;  ///< Since 1970.
-  double ended_seconds = 0;  ///< Since 1970; 0: it has communicators here, or some form here.
+  double ended_seconds = 0;  ///< Since 1970; 0: it is here.
   int communicators = 0;     ///< Number of its communicators that are here.
   int forming = 0;           ///< Number of its communicators that wait for ranks at this home.
+  int agents = 0;            ///< Number of its agents on this host.
   EndedCommunicators ended_communicators = {};
   RecentNumbers heard = {};  ///< Event::unique of its last events.
   /// How long its operations took here; nullopt until somebody wants to know.
@@ -47,8 +48,8 @@ struct Job {
   /// Returns the name, or the beginning of the id, for people.
   std::string label() const { return name.empty() ? id.text().substr(0, 8) : name; }
 
-  /// Returns whether it has communicators here, formed or not.
-  bool is_here() const { return communicators > 0 || forming > 0; }
+  /// Returns whether it has communicators here, formed or not, or an agent.
+  bool is_here() const { return communicators > 0 || forming > 0 || agents > 0; }
 };
 
 /// The jobs that are on this host, or were a moment ago. Thread: engine.
@@ -68,10 +69,11 @@ class JobTable {
   /// Notes that a communicator of the job has gone, and what it did. A job without communicators is
   /// kept for a while, so that people can still look at it.
   void Remove(Job* job, const EndedCommunicators& ended);
-  /// Notes that a communicator of the job forms here, and waits for ranks. Throws nothing.
-  static void AddForming(Job* job) noexcept;
-  /// Notes that it has formed, or has failed to. Throws nothing.
-  void RemoveForming(Job* job) noexcept;
+  /// Adds one to a count of the job's, which keeps it here: Job::forming or Job::agents. Throws
+  /// nothing.
+  static void Hold(Job* job, int Job::*count) noexcept;
+  /// Takes it away again. Throws nothing.
+  void Release(Job* job, int Job::*count) noexcept;
   /// Forgets jobs that ended long ago.
   void ForgetOld();
 
@@ -85,20 +87,25 @@ class JobTable {
   std::map<Key, std::unique_ptr<Job>> jobs_;
 };
 
-/// Keeps a job in the table while a communicator of it forms. Requires: the table lives longer.
-class FormingHold {
+/// Keeps a job in the table while a communicator of it forms, or an agent of it is here. Requires:
+/// the table lives longer.
+class JobHold {
  public:
-  FormingHold() = default;
-  FormingHold(JobTable* table, Job* job) : table_(table), job_(job) { JobTable::AddForming(job); }
-  FormingHold(FormingHold&& other) noexcept
-      : table_(other.table_), job_(std::exchange(other.job_, nullptr)) {}
-  FormingHold& operator=(FormingHold&& other) noexcept {
+  JobHold() = default;
+  /// `count` is Job::forming or Job::agents.
+  JobHold(JobTable* table, Job* job, int Job::*count) : table_(table), job_(job), count_(count) {
+    JobTable::Hold(job, count);
+  }
+  JobHold(JobHold&& other) noexcept
+      : table_(other.table_), job_(std::exchange(other.job_, nullptr)), count_(other.count_) {}
+  JobHold& operator=(JobHold&& other) noexcept {
     std::swap(table_, other.table_);
     std::swap(job_, other.job_);
+    std::swap(count_, other.count_);
     return *this;
   }
-  ~FormingHold() {
-    if (job_ != nullptr) table_->RemoveForming(job_);
+  ~JobHold() {
+    if (job_ != nullptr) table_->Release(job_, count_);
   }
 
   /// Returns nullptr where nothing is held.
@@ -107,6 +114,7 @@ class FormingHold {
  private:
   JobTable* table_ = nullptr;
   Job* job_ = nullptr;
+  int Job::*count_ = nullptr;
 };
 
 }  // namespace harmonaize::daemon

@@ -310,6 +310,7 @@ void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
         membership_->OnMessage(peer, message);
         if (events_ != nullptr) events_->job_events().OnMessage(peer, message);
         if (requirements_.has_value()) requirements_->OnMessage(peer, message);
+        if (agents_.has_value()) agents_->OnMessage(peer, message);
         if (offers_.has_value()) offers_->OnMessage(peer, message);
         probes_->OnMessage(peer, message);
         control_loop_->OnMessage(peer, message);
@@ -323,6 +324,7 @@ void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
 void Engine::OnPeerLost(transport::PeerId peer) {
   diagnosis_->OnPeerLost(peer);
   membership_->OnPeerLost(peer);
+  if (agents_.has_value()) agents_->OnPeerLost(peer);
   probes_->OnPeerLost(peer);
   control_loop_->OnPeerLost(peer);
 }

@@ -12,6 +12,7 @@
 
 #include "daemon/access/engine_rooms.h"
 #include "daemon/adaptation/job_advisor.h"
+#include "daemon/agents/agents.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_counts.h"
 #include "daemon/communicator/communicator_log.h"
@@ -81,6 +82,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   EventRooms& events() override { return *events_; }
   RequirementsBook& requirements() override { return *requirements_; }
   JobAdvisor& advisor() override { return *advisor_; }
+  Agents& agents() override { return *agents_; }
   Offers& offers() override { return *offers_; }
   void SetPolicy(const PolicyConfig& policy) override;
   JobTable& jobs() override { return jobs_; }
@@ -177,6 +179,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::unique_ptr<EventRooms> events_;  ///< TellEventsTo makes it; nullptr: nobody hears of them.
   std::optional<RequirementsBook> requirements_;  ///< Likewise: nullopt if there are no events.
   std::optional<JobAdvisor> advisor_;             ///< Likewise.
+  std::optional<Agents> agents_;                  ///< Likewise.
   std::optional<Offers> offers_;                  ///< Likewise.
   std::optional<UsageLedger> usage_;
   // Declared last: their threads post to this engine.

@@ -196,8 +196,34 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
   advisor_.emplace(JobAdvisor::Services{.by_job = &events_->job_communicators(),
                                         .events = &events_->job_events()});
   observers_.Add(&*advisor_);
+  agents_.emplace(Agents::Services{.cluster = cluster_.get(),
+                                   .loop = loop_.get(),
+                                   .attachments = &events_->attachments(),
+                                   .by_job = &events_->job_communicators(),
+                                   .relay = &events_->relay(),
+                                   .jobs = &jobs_,
+                                   .tickets = &membership_->ticket_home(),
+                                   .on_tied =
+                                       [this](Job& job) {
+                                         requirements_->OnTied(job);
+                                         offers_->OnTied(job);
+                                       },
+                                   .on_job_gone = [this](Job& job) { requirements_->Drop(job); }});
+  membership_->tickets().SetTies(
+      {.job_of = [this](
+                     uint64_t about,
+                     transport::PeerId peer) { return events_->attachments().JobOf(about, peer); },
+       .way_to = [this](const Job& job) -> std::optional<TicketClient::Way> {
+         std::optional<TicketClient::Way> way;
+         events_->attachments().VisitOf(job, [&](Job*, uint64_t agent, transport::PeerId peer) {
+           way = TicketClient::Way{.about = agent, .peer = peer, .tenant = job.tenant};
+         });
+         return way;
+       }});
+  observers_.Add(&*agents_);
   offers_.emplace(Offers::Services{.events = &events_->job_events(),
                                    .relay = &events_->relay(),
+                                   .agents = &*agents_,
                                    .by_job = &events_->job_communicators(),
                                    .jobs = &jobs_,
                                    .keeper = &events_->records(),

@@ -69,7 +69,7 @@ void FactGatherer::GatherTenants(const ReportSources& sources, EngineFacts* fact
     facts->tenants.push_back(std::move(tenant));
   }
   for (const auto& [key, job] : sources.jobs->all()) {
-    ++(job->communicators > 0 || job->forming > 0 ? facts->running_jobs : facts->ended_jobs);
+    ++(job->is_here() ? facts->running_jobs : facts->ended_jobs);
   }
 }
 

@@ -66,14 +66,15 @@ bool Offer::operator==(const Offer& other) const {
   const auto same_tenant = tenant.name == other.tenant.name && tenant.number == other.tenant.number;
   return id == other.id && revision == other.revision && job == other.job &&
          job_name == other.job_name && same_tenant && kind == other.kind && state == other.state &&
-         terms == other.terms && counter == other.counter && concession == other.concession &&
-         rounds == other.rounds && most_rounds == other.most_rounds &&
-         made_seconds == other.made_seconds && deadline_seconds == other.deadline_seconds &&
-         ended_seconds == other.ended_seconds && can_be_refused == other.can_be_refused &&
-         is_enforced == other.is_enforced && urgency == other.urgency && purpose == other.purpose &&
-         reason == other.reason && broken_by == other.broken_by &&
-         quiet_until_seconds == other.quiet_until_seconds && ranks_before == other.ranks_before &&
-         last_answer == other.last_answer && notice == other.notice;
+         terms == other.terms && counter == other.counter && communicator == other.communicator &&
+         of_ranks == other.of_ranks && concession == other.concession && rounds == other.rounds &&
+         most_rounds == other.most_rounds && made_seconds == other.made_seconds &&
+         deadline_seconds == other.deadline_seconds && ended_seconds == other.ended_seconds &&
+         can_be_refused == other.can_be_refused && is_enforced == other.is_enforced &&
+         urgency == other.urgency && purpose == other.purpose && reason == other.reason &&
+         broken_by == other.broken_by && quiet_until_seconds == other.quiet_until_seconds &&
+         ranks_before == other.ranks_before && last_answer == other.last_answer &&
+         notice == other.notice;
 }
 
 std::string MakeOfferId() {

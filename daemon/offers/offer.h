@@ -59,8 +59,8 @@ std::optional<OfferUrgency> OfferUrgencyNamed(std::string_view name);
 /// What one party proposes. A plain value.
 struct OfferTerms {
   int32_t ranks = 0;  ///< How many ranks come, leave or move; 0 for kSlowDown.
-  /// The ranks that leave or move, as the job's largest communicator numbers them, sorted; empty:
-  /// the job chooses.
+  /// The ranks that leave or move, as the job's largest communicator numbers them, sorted. In a
+  /// proposal, empty: whichever; the daemon names some then.
   std::vector<int32_t> which = {};
   /// Since 1970. kGrow: until when the places are kept. kReclaim and kMove: until when the ranks
   /// have left. kSlowDown: until when it holds.
@@ -97,6 +97,10 @@ struct Offer {
   /// What the provider proposes, or what both have agreed.
   OfferTerms terms = {};
   OfferTerms counter = {};  ///< In kCountered: what the tenant proposes.
+  /// The communicator whose ranks `terms.which` are, by its name and its size, which tells it from
+  /// earlier ones of a job that shrinks and grows; 0 ranks: none are named.
+  std::string communicator = {};
+  int32_t of_ranks = 0;
   OfferConcession concession = {};
   int rounds = 0;       ///< Counter-proposals so far.
   int most_rounds = 4;  ///< Counter-proposals that there may be.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "daemon/offers/offer.h"
 #include "daemon/promises/record_keeper.h"
 #include "src/base/status.h"
+#include "src/requirements/terms.h"
 
 namespace harmonaize::daemon {
 
@@ -29,6 +31,9 @@ class OfferBook {
     bool is_own = false;  ///< This daemon has made it, and decides about it.
     /// Sessions of the ranks that are named, as they were when these were offered or agreed on.
     std::vector<uint32_t> sessions = {};
+    /// What the job had said in advance, and its size, when that was last looked at for an answer.
+    std::shared_ptr<const JobTerms> looked_at_terms = {};
+    int32_t looked_at_size = 0;
   };
 
   /// Adds an offer of this daemon's. Errors: kInvalidUsage if kMostOpen are open.

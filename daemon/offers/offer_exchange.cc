@@ -79,9 +79,9 @@ void OfferExchange::OnMessage(transport::PeerId peer, const ClusterMessage& mess
 }
 
 void OfferExchange::OnOffer(transport::PeerId peer, const JobOfferMessage& message) {
-  const Communicator* const communicator = relay_.ToldOf(message.about, peer);
-  if (communicator == nullptr) return;
-  Job& job = *communicator->job();
+  const std::optional<JobWay> way = relay_.ToldOf(message.about, peer);
+  if (!way.has_value()) return;
+  Job& job = *way->job;
   if (!job.heard.Add(message.unique)) return;
   std::optional<Offer> offer = OfferIn(TextOf(message.offer));
   if (!offer.has_value() || offer->job != job.id) return;
@@ -97,16 +97,16 @@ void OfferExchange::OnOffer(transport::PeerId peer, const JobOfferMessage& messa
     Settle(message.answer,
            message.status.ok() ? Result<Offer>(*offer) : Result<Offer>(message.status));
   }
-  static_cast<void>(relay_.Spread(job, message, {communicator, peer}));
+  static_cast<void>(relay_.Spread(job, message, {way, peer}));
 }
 
 void OfferExchange::OnAnswer(transport::PeerId peer, const OfferAnswerMessage& message) {
-  const Communicator* const communicator = relay_.ToldOf(message.about, peer);
-  if (communicator == nullptr) return;
-  Job& job = *communicator->job();
+  const std::optional<JobWay> way = relay_.ToldOf(message.about, peer);
+  if (!way.has_value()) return;
+  Job& job = *way->job;
   if (!job.heard.Add(message.sending)) return;
   if (!listener_.is_own(message.id)) {
-    static_cast<void>(relay_.Spread(job, message, {communicator, peer}));
+    static_cast<void>(relay_.Spread(job, message, {way, peer}));
     return;
   }
   const std::optional<OfferAnswer> answer = AnswerIn(TextOf(message.answer));

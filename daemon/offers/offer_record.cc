@@ -19,6 +19,8 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kMostRank = uint64_t{1} << 31;
+/// Longest name of a communicator that is believed, in bytes: of any message between daemons.
+constexpr size_t kMostNameBytes = 255;
 /// Longest id of an announcement that is believed, in bytes (CloudNotice::id).
 constexpr size_t kMostNoticeBytes = 128;
 
@@ -113,6 +115,8 @@ std::string OfferText(const Offer& offer) {
                  {"state", static_cast<uint64_t>(offer.state)},
                  {"terms", JsonOf(offer.terms)},
                  {"counter", JsonOf(offer.counter)},
+                 {"communicator", offer.communicator},
+                 {"of_ranks", offer.of_ranks},
                  {"concession", JsonOf(offer.concession)},
                  {"rounds", static_cast<uint64_t>(offer.rounds)},
                  {"most_rounds", static_cast<uint64_t>(offer.most_rounds)},
@@ -147,6 +151,11 @@ std::optional<Offer> OfferIn(const std::string& text) {
   offer.state = EnumIn<OfferState>(fields, "state", kOfferStateCount);
   offer.terms = TermsIn(fields, ObjectIn(fields, document, "terms"));
   offer.counter = TermsIn(fields, ObjectIn(fields, document, "counter"));
+  // Earlier daemons did not say it.
+  if (fields.Has("of_ranks")) {
+    offer.communicator = fields.Text("communicator", kMostNameBytes);
+    offer.of_ranks = SmallIn(fields, "of_ranks", kMostRank - 1);
+  }
   offer.concession = ConcessionIn(fields, ObjectIn(fields, document, "concession"));
   offer.rounds = SmallIn(fields, "rounds", kMostOfferRounds);
   offer.most_rounds = SmallIn(fields, "most_rounds", kMostOfferRounds);

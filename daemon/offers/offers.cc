@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "daemon/agents/agents.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/job_events/job_communicators.h"
 #include "daemon/job_events/notice_events.h"
@@ -43,6 +44,7 @@ bool AreAboutRanks(OfferKind a, OfferKind b) {
 
 Offers::Offers(const Services& services)
     : services_(services),
+      ranks_(services.by_job),
       book_(services.keeper),
       exchange_(services.relay,
                 {.on_offer =
@@ -83,8 +85,9 @@ Result<Offer> Offers::Make(Job& job, const OfferOrder& order) {
               .purpose = order.purpose,
               .notice = order.notice};
   offer.ranks_before = static_cast<int32_t>(services_.by_job->RanksHere(job).size());
+  std::vector<uint32_t> sessions = ranks_.Name(job, &offer);
   HZ_ASSIGN_OR_RETURN(OfferBook::Entry* const entry, book_.AddOwn(offer));
-  entry->sessions = SessionsOf(job, offer.terms.which);
+  entry->sessions = std::move(sessions);
   Log(LogLevel::kInfo, kLogInit, "{} is offered to job '{}' of {}: {}", offer.id, job.label(),
       job.tenant->name(), OfferSentence(offer, offer.terms));
   TellOnceKept(std::nullopt, offer);
@@ -105,9 +108,11 @@ Status Offers::CheckOrder(const Job& job, const OfferOrder& order, double now_se
                            MomentText(static_cast<int64_t>(order.deadline_seconds)),
                            MomentText(static_cast<int64_t>(order.terms.due_seconds)));
   }
-  if (!services_.by_job->HasRanksHere(&job)) {
+  if (!IsHere(job)) {
     return InvalidUsage(
-        "job '{}' has no ranks on this host: make the offer at a host where it has some",
+        "job '{}' has no ranks and no agent (harmonaize run --elastic) on this host: make the "
+        "offer "
+        "at a host where it has some",
         job.label());
   }
   if (!TakesRanks(order.kind) && (!order.can_be_refused || order.is_enforced)) {
@@ -115,7 +120,16 @@ Status Offers::CheckOrder(const Job& job, const OfferOrder& order, double now_se
         "a {} can be refused, and nothing of it is enforced: that is for ranks that leave",
         NameOf(order.kind));
   }
+  if (order.kind == OfferKind::kGrow) return CheckPlaces(job, order.terms);
   return CheckRanks(job, order.kind, order.terms, nullptr);
+}
+
+// Where the job has an agent it has said how many ranks it would start.
+Status Offers::CheckPlaces(const Job& job, const OfferTerms& terms) const {
+  const std::optional<int> places = services_.agents->own().PlacesOf(job);
+  if (!places.has_value() || terms.ranks <= *places) return Status::Ok();
+  return InvalidUsage("the agent of job '{}' on this host starts at most {} more ranks, not {}",
+                      job.label(), *places, terms.ranks);
 }
 
 // Ranks that have left since the offer was made, which is `before`, are still part of it.
@@ -250,10 +264,11 @@ void Offers::Answer(const TenantIdentity& tenant, const std::string& which,
   // What has ended stays as it is, so the copy tells the whole truth.
   if (entry.offer.has_ended()) return answered(WithAnswer(entry.offer, answer, UnixSeconds(), 0));
   const Job* const job = JobOf(entry.offer);
-  if (job == nullptr || !services_.by_job->Has(job)) {
-    return answered(InvalidUsage(
-        "the job has no communicator on this host any more, so its answer reaches nobody; answer "
-        "at a host where it runs"));
+  if (job == nullptr || !(services_.by_job->Has(job) || job->agents > 0)) {
+    return answered(
+        InvalidUsage("the job has no communicator and no agent on this host any more, so its "
+                     "answer reaches nobody; answer "
+                     "at a host where it runs"));
   }
   exchange_.Ask(*job, entry.offer.id, answer, std::move(answered));
   Watch();
@@ -287,9 +302,13 @@ void Offers::TakeAnswer(const std::string& id, const OfferAnswer& answer) {
 
 void Offers::AnswerInAdvanceFor(OfferBook::Entry& entry) {
   const Job* const job = JobOf(entry.offer);
-  if (job == nullptr || entry.offer.state != OfferState::kOffered) return;
+  const int32_t size = Described(job).size;
+  // A host with an agent alone learns in a moment how large the job is.
+  if (job == nullptr || size == 0 || entry.offer.state != OfferState::kOffered) return;
+  entry.looked_at_terms = job->terms;
+  entry.looked_at_size = size;
   const std::optional<OfferAnswer> answer =
-      AnswerInAdvance(entry.offer, job->terms->elastic(), Described(job).size, UnixSeconds());
+      AnswerInAdvance(entry.offer, job->terms->elastic(), size, UnixSeconds());
   if (!answer.has_value()) return;
   const Result<Offer> next = AnswerOwn(entry, *answer);
   if (next.ok()) return;
@@ -300,13 +319,14 @@ void Offers::AnswerInAdvanceFor(OfferBook::Entry& entry) {
 // ---------------------------------------------------------------------------------------------
 // Telling
 
-void Offers::Change(OfferBook::Entry& entry, const Offer& next) {
+void Offers::Change(OfferBook::Entry& entry, Offer next) {
   const Offer before = entry.offer;
-  book_.Change(entry, next);
   const Job* const job = JobOf(next);
-  if (job != nullptr && next.terms.which != before.terms.which) {
-    entry.sessions = SessionsOf(*job, next.terms.which);
+  const bool names_others = next.terms.which != before.terms.which || next.terms.which.empty();
+  if (job != nullptr && !next.has_ended() && names_others) {
+    entry.sessions = ranks_.Name(*job, &next);
   }
+  book_.Change(entry, next);
   Log(LogLevel::kInfo, kLogInit, "{} to job '{}' of {} is {}{}{}", next.id,
       next.job_name.empty() ? next.job.text() : next.job_name, next.tenant.name, NameOf(next.state),
       next.reason.empty() ? "" : ": ", next.reason);
@@ -363,12 +383,13 @@ void Offers::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   exchange_.OnMessage(peer, message);
 }
 
-// A host that the job comes to has no copies yet.
 void Offers::OnFormed(const Communicator& communicator, int hosts) {
-  if (hosts < 2) return;
-  const JobIdentity& id = communicator.job()->id;
+  if (hosts > 1) OnTied(*communicator.job());
+}
+
+void Offers::OnTied(const Job& job) {
   book_.ForEachLive([&](OfferBook::Entry& entry) {
-    if (entry.is_own && entry.offer.job == id && JobOf(entry.offer) == communicator.job()) {
+    if (entry.is_own && entry.offer.job == job.id && JobOf(entry.offer) == &job) {
       owed_.insert(entry.offer.id);
     }
   });
@@ -405,20 +426,50 @@ void Offers::LookAt(OfferBook::Entry& entry, double now_seconds) {
     return Change(entry, AfterJob(entry.offer, now_seconds));
   }
   const Job* const job = JobOf(entry.offer);
-  if (job == nullptr || !services_.by_job->HasRanksHere(job)) return;
+  if (job == nullptr || !IsHere(*job)) return;
   SetRateOf(entry.offer);
   const int32_t here = RanksHere(entry.offer);
   const Offer next = AsOf(entry.offer, now_seconds, here);
   if (next.revision != entry.offer.revision) return Change(entry, next);
+  Renumber(entry, *job);
+  // A host that has come to the job learns later what that has said, and how large it is.
+  const bool says_else =
+      entry.looked_at_terms != job->terms || entry.looked_at_size != Described(job).size;
+  if (says_else) AnswerInAdvanceFor(entry);
   if (!IsToBeEnforced(entry.offer, now_seconds, here)) return;
   Enforce(entry);
   Change(entry, AfterForce(entry.offer, now_seconds));
 }
 
+// The job may have shrunk or grown since ranks were named. After a restart of the daemon the ranks
+// have other sessions: they are those with the same numbers where the job has its size again.
+void Offers::Renumber(OfferBook::Entry& entry, const Job& job) {
+  if (!entry.offer.takes_ranks() || !services_.by_job->HasRanksHere(&job)) return;
+  const Offer before = entry.offer;
+  if (entry.sessions.empty()) {
+    const Communicator& largest = *services_.by_job->Largest(job);
+    Offer again = entry.offer;
+    const bool is_same = largest.ranks() == again.of_ranks && largest.name() == again.communicator;
+    if (!is_same) again.terms.which.clear();
+    entry.sessions = ranks_.Name(job, &again);
+    if (is_same || entry.sessions.empty()) return;
+    ++again.revision;
+    book_.Change(entry, again);
+    return TellOnceKept(before, again);
+  }
+  Offer next = ranks_.Renumbered(job, entry.offer, entry.sessions);
+  if (next == entry.offer) return;
+  ++next.revision;
+  // Numbers of a counter-proposal are those of ranks before; some of as many are named instead.
+  next.counter.which.clear();
+  book_.Change(entry, next);
+  TellOnceKept(before, next);
+}
+
 // Returns whether the job has been away for long enough that it does not come back.
 bool Offers::HasGone(const Offer& offer, double now_seconds) {
   const Job* const job = JobOf(offer);
-  if (job != nullptr && services_.by_job->HasRanksHere(job)) {
+  if (job != nullptr && IsHere(*job)) {
     gone_since_.erase(offer.id);
     return false;
   }
@@ -465,6 +516,10 @@ Job* Offers::JobOf(const Offer& offer) const {
   return job != nullptr && job->tenant->identity.name == offer.tenant.name ? job : nullptr;
 }
 
+bool Offers::IsHere(const Job& job) const {
+  return services_.by_job->HasRanksHere(&job) || job.agents > 0;
+}
+
 int32_t Offers::RanksHere(const Offer& offer) const {
   const Job* const job = JobOf(offer);
   return job == nullptr ? 0 : static_cast<int32_t>(services_.by_job->RanksHere(*job).size());
@@ -472,19 +527,8 @@ int32_t Offers::RanksHere(const Offer& offer) const {
 
 OfferedJob Offers::Described(const Job* job) const {
   if (job == nullptr) return {};
-  const Communicator* const largest = services_.by_job->Largest(*job);
   return {.ranks_here = services_.by_job->RanksHere(*job),
-          .size = largest == nullptr ? 0 : largest->ranks()};
-}
-
-std::vector<uint32_t> Offers::SessionsOf(const Job& job, const std::vector<int32_t>& ranks) const {
-  const Communicator* const largest = services_.by_job->Largest(job);
-  std::vector<uint32_t> sessions;
-  for (const int32_t rank : ranks) {
-    const Member* const member = largest == nullptr ? nullptr : largest->member(rank);
-    if (member != nullptr) sessions.push_back(member->session->id());
-  }
-  return sessions;
+          .size = services_.agents->own().RanksOf(*job)};
 }
 
 std::vector<Offer> Offers::All(const TenantIdentity* tenant) const {
@@ -501,6 +545,22 @@ Result<Offer> Offers::Find(const TenantIdentity* tenant, const std::string& whic
   HZ_ASSIGN_OR_RETURN(const OfferBook::Entry* const entry,
                       book_.FindNamed(tenant == nullptr ? nullptr : &tenant->name, which));
   return entry->offer;
+}
+
+std::vector<pid_t> Offers::ProcessesToLeave(const Job& job, double within_seconds) {
+  std::vector<pid_t> processes;
+  const double until = UnixSeconds() + within_seconds;
+  book_.ForEachLive([&](OfferBook::Entry& entry) {
+    const Offer& offer = entry.offer;
+    const bool is_due = offer.takes_ranks() && offer.state == OfferState::kAccepted &&
+                        offer.terms.due_seconds < until;
+    if (!entry.is_own || !is_due || JobOf(offer) != &job) return;
+    for (const uint32_t id : entry.sessions) {
+      const Session* const session = services_.sessions->FindSession(id);
+      if (session != nullptr) processes.push_back(session->process());
+    }
+  });
+  return processes;
 }
 
 bool Offers::IsOwn(const std::string& id) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -15,6 +17,7 @@
 #include "daemon/offers/offer_book.h"
 #include "daemon/offers/offer_events.h"
 #include "daemon/offers/offer_exchange.h"
+#include "daemon/offers/offer_ranks.h"
 #include "daemon/offers/offer_rules.h"
 #include "daemon/quota/rate_table.h"
 #include "daemon/runtime/lifetime.h"
@@ -25,6 +28,7 @@
 
 namespace harmonaize::daemon {
 
+class Agents;
 class Background;
 class EventLoop;
 class JobCommunicators;
@@ -58,6 +62,7 @@ class Offers final : public CommunicatorObserver {
   struct Services {
     JobEvents* events = nullptr;
     const JobRelay* relay = nullptr;
+    const Agents* agents = nullptr;
     const JobCommunicators* by_job = nullptr;
     JobTable* jobs = nullptr;
     RecordKeeper* keeper = nullptr;
@@ -75,8 +80,8 @@ class Offers final : public CommunicatorObserver {
 
   /// Makes an offer. Where the job has said in advance how it answers, it is answered at once.
   /// Errors: kInvalidArgument for terms that no offer can have, and for ranks that the job does not
-  /// have here; kInvalidUsage if the job has no ranks here, is asked already, or does not want to
-  /// be asked again yet.
+  /// have here; kInvalidUsage if the job has no ranks and no agent here, is asked already, or does
+  /// not want to be asked again yet.
   Result<Offer> Make(Job& job, const OfferOrder& order);
   /// Takes the provider's next step. Errors: those of WithStep; kInvalidUsage for an offer that
   /// another daemon has made.
@@ -92,6 +97,9 @@ class Offers final : public CommunicatorObserver {
   std::vector<Offer> All(const TenantIdentity* tenant) const;
   /// Returns one of them by its id, or the beginning of it. Errors: those of OfferBook::FindNamed.
   Result<Offer> Find(const TenantIdentity* tenant, const std::string& which);
+  /// Returns the processes of a job here whose ranks are to have left within so many seconds, by
+  /// offers that were accepted.
+  std::vector<pid_t> ProcessesToLeave(const Job& job, double within_seconds);
   /// Returns whether this daemon has made the offer.
   bool IsOwn(const std::string& id);
 
@@ -103,6 +111,8 @@ class Offers final : public CommunicatorObserver {
   /// Takes in a message of another daemon, if it is about offers.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
 
+  /// The job has a tie with another host, which has no copies of its offers yet.
+  void OnTied(const Job& job);
   void OnFormed(const Communicator& communicator, int hosts) override;
 
  private:
@@ -117,12 +127,14 @@ class Offers final : public CommunicatorObserver {
   Status CheckMayAsk(const Job& job, const OfferOrder& order, double now_seconds);
   Job* JobOf(const Offer& offer) const;
   int32_t RanksHere(const Offer& offer) const;
+  bool IsHere(const Job& job) const;
+  Status CheckPlaces(const Job& job, const OfferTerms& terms) const;
   OfferedJob Described(const Job* job) const;
-  std::vector<uint32_t> SessionsOf(const Job& job, const std::vector<int32_t>& ranks) const;
+  void Renumber(OfferBook::Entry& entry, const Job& job);
   void TakeAnswer(const std::string& id, const OfferAnswer& answer);
   void AnswerInAdvanceFor(OfferBook::Entry& entry);
   Result<Offer> AnswerOwn(OfferBook::Entry& entry, const OfferAnswer& answer);
-  void Change(OfferBook::Entry& entry, const Offer& next);
+  void Change(OfferBook::Entry& entry, Offer next);
   void TellOnceKept(std::optional<Offer> before, const Offer& after);
   void Tell(const std::optional<Offer>& before, const Offer& after);
   void TellCopies(const Job& job, const Offer& offer);
@@ -136,6 +148,7 @@ class Offers final : public CommunicatorObserver {
   void Enforce(const OfferBook::Entry& entry);
 
   const Services services_;
+  const OfferRanks ranks_;
   OfferBook book_;
   OfferExchange exchange_;
   RateTable answers_;  ///< By tenant.

@@ -151,10 +151,15 @@ Grant RequirementsBook::WouldGrant(const TenantIdentity& tenant,
   return BasisFor(tenant).For(statement);
 }
 
+bool RequirementsBook::IsHere(const Job& job) const {
+  return services_.by_job->Has(&job) || job.agents > 0;
+}
+
 Status RequirementsBook::CheckHere(const Job& job) const {
-  if (services_.by_job->Has(&job)) return Status::Ok();
+  if (IsHere(job)) return Status::Ok();
   return InvalidUsage(
-      "job '{}' has no communicator on this host; requirements are said of jobs that run",
+      "job '{}' has no communicator and no agent on this host; requirements are said of jobs that "
+      "run",
       job.label());
 }
 
@@ -267,7 +272,7 @@ void RequirementsBook::SetPolicy(PolicyConfig policy) {
   policy_ = std::make_shared<const PolicyConfig>(std::move(policy));
   const bool is_posted = !to_renew_.empty();
   for (const auto& [key, job] : services_.jobs->all()) {
-    if (services_.by_job->Has(job.get())) to_renew_.Add(key.first, key.second);
+    if (IsHere(*job)) to_renew_.Add(key.first, key.second);
   }
   if (!is_posted) RenewSome();
 }
@@ -278,7 +283,7 @@ void RequirementsBook::RenewSome() {
     const auto next = to_renew_.Next();
     if (!next.has_value()) break;
     Job* const job = services_.jobs->FindById(next->second, next->first);
-    if (job == nullptr || !services_.by_job->Has(job)) continue;
+    if (job == nullptr || !IsHere(*job)) continue;
     // A job about which nothing was said has the defaults, and the bounds.
     const bool is_known = entries_.contains(job);
     if (!is_known && WouldGrant(job->tenant->identity, {}).granted == Requirements{}) continue;
@@ -316,16 +321,24 @@ void RequirementsBook::OnFormed(const Communicator& communicator, int /*hosts*/)
     const auto of_job = entries_.find(formed->job());
     if (of_job == entries_.end()) return;
     const RequirementsDigestMessage digest{.about = 0, .digest = DigestOf(*of_job->first)};
-    if (!services_.relay->SendBy(*formed, digest, {})) SendLater(*formed->job());
+    if (!services_.relay->SendBy(*formed, digest)) SendLater(*formed->job());
   }));
 }
 
 void RequirementsBook::OnEnded(const Communicator& communicator) {
   Job* const job = communicator.job();
-  if (services_.by_job->Has(job)) return;
-  owed_.erase(job);
-  if (entries_.erase(job) == 0) return;
-  job->terms = std::make_shared<const JobTerms>();
+  if (!IsHere(*job)) Drop(*job);
+}
+
+void RequirementsBook::OnTied(Job& job) {
+  const auto known = entries_.find(&job);
+  if (known != entries_.end() && !known->second.statements.empty()) SendLater(job);
+}
+
+void RequirementsBook::Drop(Job& job) {
+  owed_.erase(&job);
+  if (entries_.erase(&job) == 0) return;
+  job.terms = std::make_shared<const JobTerms>();
   SumUpDuties();
 }
 
@@ -378,28 +391,27 @@ uint64_t RequirementsBook::DigestOf(const Job& job) const {
 
 // A communicator forms often, and documents are long: they are sent where they are not known.
 void RequirementsBook::OnDigest(transport::PeerId peer, const RequirementsDigestMessage& message) {
-  const Communicator* const communicator = services_.relay->ToldOf(message.about, peer);
-  if (communicator == nullptr || DigestOf(*communicator->job()) == message.digest) return;
+  const std::optional<JobWay> way = services_.relay->ToldOf(message.about, peer);
+  if (!way.has_value() || DigestOf(*way->job) == message.digest) return;
   // What is lost here is asked for by way of the next communicator.
-  static_cast<void>(services_.relay->Reply(*communicator, peer, AskRequirementsMessage{}));
+  static_cast<void>(services_.relay->Reply(*way, peer, AskRequirementsMessage{}));
 }
 
 void RequirementsBook::OnAsked(transport::PeerId peer, const AskRequirementsMessage& message) {
-  const Communicator* const communicator = services_.relay->ToldOf(message.about, peer);
-  if (communicator == nullptr) return;
-  const Entry* const entry = Find(*communicator->job());
+  const std::optional<JobWay> way = services_.relay->ToldOf(message.about, peer);
+  if (!way.has_value()) return;
+  const Entry* const entry = Find(*way->job);
   if (entry == nullptr) return;
-  const bool taken = services_.relay->Reply(*communicator, peer, MessageOf(entry->statements));
-  if (!taken) SendLater(*communicator->job());
+  const bool taken = services_.relay->Reply(*way, peer, MessageOf(entry->statements));
+  if (!taken) SendLater(*way->job);
 }
 
 // Documents are read apart from the engine's thread. Those of one tenant keep their order.
 void RequirementsBook::OnStatements(transport::PeerId peer, const RequirementsMessage& message) {
-  const Communicator* const communicator = services_.relay->ToldOf(message.about, peer);
-  if (communicator == nullptr) return;
-  const StatementInbox::Sender sender{.peer = peer,
-                                      .tenant = communicator->tenant().identity.number,
-                                      .job = communicator->job()->id};
+  const std::optional<JobWay> way = services_.relay->ToldOf(message.about, peer);
+  if (!way.has_value()) return;
+  const StatementInbox::Sender sender{
+      .peer = peer, .tenant = way->job->tenant->identity.number, .job = way->job->id};
   const auto take =
       lifetime_.Guard([this, sender](const Parsed& parsed) { OnParsed(sender, parsed); });
   inbox_.Put(sender, message, [take, loop = services_.loop](const StatementInbox::Received& one) {
@@ -418,14 +430,14 @@ void RequirementsBook::OnStatements(transport::PeerId peer, const RequirementsMe
 
 void RequirementsBook::OnParsed(const StatementInbox::Sender& sender, const Parsed& parsed) {
   inbox_.Tidy(sender);
-  // Some of the communicators may have ended in the meantime.
-  const Communicator* communicator = nullptr;
+  // Some of the ways may have ended in the meantime.
+  std::optional<JobWay> way;
   for (const uint64_t about : parsed.abouts) {
-    communicator = services_.relay->ToldOf(about, sender.peer);
-    if (communicator != nullptr) break;
+    way = services_.relay->ToldOf(about, sender.peer);
+    if (way.has_value()) break;
   }
-  if (communicator == nullptr) return;
-  Job& job = *communicator->job();
+  if (!way.has_value()) return;
+  Job& job = *way->job;
   const auto known = entries_.find(&job);
   Statements statements = known == entries_.end() ? Statements() : known->second.statements;
   bool is_new = statements.Forget(parsed.statements.forgotten());
@@ -440,7 +452,7 @@ void RequirementsBook::OnParsed(const StatementInbox::Sender& sender, const Pars
         job.label(), taken.message());
     return;
   }
-  Spread(job, {communicator, sender.peer});
+  Spread(job, {way, sender.peer});
 }
 
 }  // namespace harmonaize::daemon

@@ -67,14 +67,14 @@ class RequirementsBook final : public CommunicatorObserver {
   RequirementsBook(Services services, PolicyConfig policy);
 
   /// Takes in what a tenant says of its job. What changes nothing is not counted as a change.
-  /// Errors: kInvalidUsage if the job has no communicator here, or the tenant's memory does not
-  /// suffice; kInProgress if the job's requirements change too often.
+  /// Errors: kInvalidUsage if the job has no communicator and no agent here, or the tenant's memory
+  /// does not suffice; kInProgress if the job's requirements change too often.
   Status State(Job& job, const Requirements& statement);
   /// Takes back all that was said. Errors: as State.
   Status Forget(Job& job);
   /// Has the job send no more than this rate from this host over any device, whatever it asks for,
-  /// in bytes per second; 0: as its requirements say. It holds until the job's last communicator
-  /// here has ended.
+  /// in bytes per second; 0: as its requirements say. It holds until the job is not
+  /// here any more.
   void SetRateCeiling(Job& job, double bytes_per_second);
   /// Returns what is known of a job.
   RequirementsView View(const Job& job) const;
@@ -98,6 +98,11 @@ class RequirementsBook final : public CommunicatorObserver {
   /// Takes in a message of another daemon, if it is a statement.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
 
+  /// The job has a tie with another host that may not know yet what was said.
+  void OnTied(Job& job);
+  /// The job has neither communicators nor agents here any more.
+  void Drop(Job& job);
+
   void OnFormed(const Communicator& communicator, int hosts) override;
   void OnEnded(const Communicator& communicator) override;
 
@@ -118,6 +123,7 @@ class RequirementsBook final : public CommunicatorObserver {
   const Entry* Find(const Job& job) const;
   Grant WouldGrant(const TenantIdentity& tenant, const Requirements& statement) const;
   std::vector<Shortfall> RefusedFloors(const Job& job, const Requirements& granted) const;
+  bool IsHere(const Job& job) const;
   Status CheckHere(const Job& job) const;
   Status CheckPace(const Job& job);
   static Status Pay(const Job& job, int64_t bytes, Holding* memory);

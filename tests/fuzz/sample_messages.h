@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "daemon/cluster/messages/agent.h"
 #include "daemon/cluster/messages/diagnosis.h"
 #include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
@@ -13,6 +14,7 @@
 #include "daemon/cluster/messages/outcome.h"
 #include "daemon/cluster/messages/planning.h"
 #include "daemon/cluster/messages/probe.h"
+#include "daemon/cluster/messages/ticket.h"
 #include "daemon/offers/offer_record.h"
 #include "daemon/probing/probe_hello.h"
 #include "src/ipc/unique_id.h"
@@ -96,6 +98,24 @@ inline void Fill(PlaceMessage& place) {
 
 inline void Fill(GoneMessage& gone) {
   gone.call = 1;
+}
+
+inline void Fill(AttachMessage& attach) {
+  attach.agent = {5, "127.0.0.1:4000", 3};
+  attach.digest.assign(kTicketDigestBytes, 7);
+  attach.job.assign(16, 1);
+}
+
+inline void Fill(AgentMessage& message) {
+  message.about = 1;
+  message.unique = 2;
+  message.agent = {5, "127.0.0.1:4000", 3};
+}
+
+inline void Fill(TieMessage& tie) {
+  tie.number = 5;
+  tie.job.assign(16, 1);
+  tie.ranks = 4;
 }
 
 inline void Fill(EventMessage& event) {

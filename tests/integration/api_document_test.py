@@ -51,6 +51,12 @@ def right_calls(job, event):
                                                   "data": {"text": "for a test"}})
                                         for target in ("", job)]),
         "GET /v1/hosts": (operators, [({}, "", None)]),
+        "GET /v1/agents": (everybody, [({}, "", None)]),
+        # Of an agent that the test makes.
+        "POST /v1/agents": (tenants, []),
+        "GET /v1/agents/{agent}": (tenants, []),
+        "PUT /v1/agents/{agent}": (tenants, []),
+        "DELETE /v1/agents/{agent}": (tenants, []),
         "GET /v1/offers": (everybody, [({}, "", None), ({}, f"?job={job}&state=open", None)]),
         # Of offers that the test makes.
         "GET /v1/offers/{id}": (everybody, []),
@@ -252,6 +258,27 @@ def tokens_are_taken_back(document, operator):
         check(answer[0] == expected, f"{answer}")
 
 
+def an_agent_comes_and_goes(document, tenant):
+    """An agent of a job that has no ranks here is added, read, renewed and ended; after that there is none."""
+
+    def call(method, path, target, body, status):
+        answer = tenant.call(method, target, encoded(body))
+        document.judge(f"{method} {path}", f"{tenant.name}: {target}", answer)
+        check(answer[0] == status, f"{method} {target} {body}: {answer}")
+        return json.loads(answer[2])
+
+    one, places = "/v1/agents/{agent}", {"places": 2}
+    agent = call("POST", "/v1/agents", "/v1/agents", {"job": "of an agent alone", "places": 3}, 201)
+    check(agent["standing"] == "waiting" and agent["places"] == 3, f"{agent}")
+    target = f"/v1/agents/{agent['id']}"
+    check(call("GET", one, target, None, 200)["places"] == 3, "an agent is another one when read")
+    check(call("PUT", one, target, places, 200)["places"] == 2, "an agent's places are not taken")
+    call("PUT", one, target, {"places": 2.5}, 400)
+    call("PUT", one, target, {"places": 2, "ticket": "no ticket"}, 400)
+    call("DELETE", one, target, None, 200)
+    call("PUT", one, target, places, 404)
+
+
 def offers_are_answered(document, tenant, operator, job):
     """Each offer goes through the steps of one line, to the states that stand beside them."""
 
@@ -339,6 +366,7 @@ def main():
             document = Document(tenant.call("GET", "/v1/openapi.json")[2])
             right(document, [tenant, operator, token], job)
             tokens_are_taken_back(document, operator)
+            an_agent_comes_and_goes(document, tenant)
             offers_are_answered(document, tenant, operator, job)
             wrong(document, [tenant, operator])
             unseen = [one for one, seen in document.seen.items()

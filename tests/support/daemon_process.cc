@@ -168,7 +168,6 @@ std::string DaemonProcess::Log() const {
 }
 
 bool DaemonProcess::WaitForLog(std::string_view text) const {
-  constexpr auto kPatience = std::chrono::seconds(20);
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (Log().find(text) == std::string::npos) {
     if (std::chrono::steady_clock::now() > until) return false;

@@ -38,7 +38,7 @@ class DaemonProcess {
   const std::string& socket_path() const { return socket_path_; }
   std::string Log() const;
   /// Whether the log holds `text`. A thread of the daemon's own writes the log, after what it tells
-  /// of, so this waits for the text, at most 20 s.
+  /// of, so this waits for the text, at most a minute.
   bool WaitForLog(std::string_view text) const;
 
   /// Sends SIGTERM. Returns the exit status once it has ended.

@@ -16,6 +16,7 @@ from daemons import PROGRAMS, daemon_in_folder  # noqa: E402
 from elastic_jobs import elastic_job  # noqa: E402
 
 PROGRAM = str(HERE / "elastic_rank.py")
+SLOW_PROGRAM = str(HERE / "elastic_slow_rank.py")
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -37,3 +38,20 @@ def test_training_goes_on(tmp_path: pathlib.Path, restarts: bool) -> None:  # no
         assert len(set(ends)) == 1, ends
         assert ends[0].startswith("end done step"), ends
         assert ends[0].endswith("same"), ends
+
+
+def test_a_groups_store_stays_until_all_ranks_have_ended_the_group(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not (PROGRAMS / "harmonaized").exists():
+        pytest.skip("there is no daemon: build the target harmonaized, or set HARMONAIZE_BUILD")
+    stores = tmp_path / "stores"
+    stores.mkdir()
+    with daemon_in_folder() as daemon:
+        monkeypatch.setenv("TMPDIR", str(stores))
+        with elastic_job(daemon, tmp_path, "elastic-slow", 3, SLOW_PROGRAM) as job:
+            ends = [job.ends(place) for place in range(3)]
+            assert ends == ["end done", "end done", "end None"]
+            said = [[line for line in job.said(place) if line.startswith("stores")] for place in range(3)]
+    assert said == [[], ["stores 1", "stores 1"], ["stores 1"]]
+    assert list(stores.iterdir()) == []

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "daemon/cluster/messages/agent.h"
 #include "daemon/cluster/messages/diagnosis.h"
 #include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
@@ -30,6 +31,7 @@ Status Read(uint64_t kind, const nlohmann::json& document, ProbeMessage* message
 Status Read(uint64_t kind, const nlohmann::json& document, JobMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, DiagnosisMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, TicketMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, AgentsMessage* message);
 
 // Each of these writes the fields of a message.
 
@@ -42,5 +44,6 @@ nlohmann::json Write(const ProbeMessage& message);
 nlohmann::json Write(const JobMessage& message);
 nlohmann::json Write(const DiagnosisMessage& message);
 nlohmann::json Write(const TicketMessage& message);
+nlohmann::json Write(const AgentsMessage& message);
 
 }  // namespace harmonaize::daemon

@@ -80,6 +80,11 @@ enum class MessageKind : uint16_t {
   kPlace = 903,
   kGone = 904,
   kBurnTickets = 905,
+
+  // messages/agent.h
+  kAttach = 1000,
+  kAgent = 1001,
+  kTie = 1002,
 };
 
 }  // namespace harmonaize::daemon

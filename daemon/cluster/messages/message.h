@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/cluster/messages/agent.h"
 #include "daemon/cluster/messages/diagnosis.h"
 #include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
@@ -56,7 +57,7 @@ class ClusterMessage {
  public:
   using Subjects =
       std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage, LinkMessage,
-                   ProbeMessage, JobMessage, DiagnosisMessage, TicketMessage>;
+                   ProbeMessage, JobMessage, DiagnosisMessage, TicketMessage, AgentsMessage>;
 
   ClusterMessage(Subjects subjects) : subjects_(std::move(subjects)) {}
   /// Makes a message of a structure of one of the subjects.

@@ -19,6 +19,7 @@ class Point(enum.IntEnum):
     COMMIT = 1
     CHECK = 2
     END = 3
+    ENDED = 4
 
 
 @dataclasses.dataclass(frozen=True)

@@ -129,6 +129,9 @@ class State(abc.ABC):
     def _exit(self, *, broken: bool) -> None:  # noqa: B027
         """The training function was left. `broken`: ranks are gone, so nothing may wait for them."""
 
+    def _clean(self) -> None:  # noqa: B027
+        """The training is over, and all ranks have met since they left the training function."""
+
     def _simple(self) -> dict[str, Tree]:
         """Returns the simple values, as a copy."""
         simple = {name: value for name, value in self._values.items() if not self._is_special(value)}

@@ -20,17 +20,26 @@ if typing.TYPE_CHECKING:
 class TorchGroup:
     """Makes the default group of each membership, and ends it. Rank 0 makes its store: a file in a folder of its own
     where all ranks share a host, and else a server at a port.
+
+    PyTorch's store looks for its file once more when it ends, and waits for minutes if the file goes meanwhile. So a
+    folder is removed when all ranks are known to have ended its group: by whoever is rank 0 of the next one, or at last
+    by `clean`.
     """
 
     def __init__(self, backend: str) -> None:
         """Takes the backend's name."""
         self._backend = backend
-        self._folder: str | None = None
+        self._folder = ""
+        self._is_first = False
 
     def form(self, communicator: Communicator, world: World) -> None:
-        """Makes the group. RemoteError, RuntimeError: a rank is gone."""
+        """Makes the group. All ranks have met since they ended the one before. RemoteError, RuntimeError: a rank is
+        gone.
+        """
         import torch.distributed as dist  # noqa: PLC0415
 
+        self._is_first = world.rank == 0
+        self.clean()
         if self._backend == "harmonaize":
             import harmonaize_torch  # noqa: PLC0415
 
@@ -48,17 +57,20 @@ class TorchGroup:
             # A broken group says so once more.
             with contextlib.suppress(RuntimeError):
                 dist.destroy_process_group()
-        folder, self._folder = self._folder, None
-        if folder is not None:
+
+    def clean(self) -> None:
+        """Has rank 0 remove what the group has left. All ranks have met since they ended it."""
+        folder, self._folder = self._folder, ""
+        if folder and self._is_first:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _file_store(self, communicator: Communicator, world: World) -> typing.Any:
         import torch.distributed as dist  # noqa: PLC0415
 
-        if world.rank == 0:
-            self._folder = tempfile.mkdtemp(prefix="harmonaize-elastic-")
-        place = tell(communicator, self._folder or "")
-        return dist.FileStore(str(pathlib.Path(place) / "store"), world.size)
+        made = tempfile.mkdtemp(prefix="harmonaize-elastic-") if world.rank == 0 else ""
+        self._folder = made
+        self._folder = tell(communicator, made)
+        return dist.FileStore(str(pathlib.Path(self._folder) / "store"), world.size)
 
     def _tcp_store(self, communicator: Communicator, world: World) -> typing.Any:
         import torch.distributed as dist  # noqa: PLC0415

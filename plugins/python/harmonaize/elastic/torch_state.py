@@ -43,6 +43,10 @@ class TorchState(State):
             self._group.end(broken=broken)
         super()._exit(broken=broken)
 
+    def _clean(self) -> None:
+        if self._group is not None:
+            self._group.clean()
+
     def _copy(self, spare: Snapshot | None) -> Snapshot:
         tensors: list[Tensor] = []
         trees = {name: _encoded(value.state_dict(), tensors, name) for name, value in self._special().items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import time
@@ -76,6 +77,7 @@ class Training:
             returned[:] = [train(self._state)]
             self._meet(Point.END)
             self._state._exit(broken=False)  # noqa: SLF001
+            self._clean()
 
         try:
             while not self._left and not (self._attempt(self._begin) and self._attempt(call)):
@@ -110,6 +112,13 @@ class Training:
             self._membership.recover()
         self._synchronized = self._synchronized and not self._membership.is_newcomer
         return False
+
+    def _clean(self) -> None:
+        """Has what the ranks shared be removed, once all have left the training function."""
+        # A rank that is lost now does not need it any more.
+        with contextlib.suppress(NcclError):
+            self._meet(Point.ENDED)
+        self._state._clean()  # noqa: SLF001
 
     # At the beginning of each membership
 

@@ -54,8 +54,8 @@ TEST_F(JobTableTest, JobsAreFoundByIdOrElseByName) {
 TEST_F(JobTableTest, AJobHasNotEndedWhileACommunicatorOfItForms) {
   Job* const job = Make(1);
   {
-    FormingHold first(&table_, job);
-    FormingHold moved = std::move(first);
+    JobHold first(&table_, job, &Job::forming);
+    JobHold moved = std::move(first);
     EXPECT_EQ(moved.job(), job);
     EXPECT_EQ(job->forming, 1);
     JobTable::Add(job);
@@ -64,14 +64,14 @@ TEST_F(JobTableTest, AJobHasNotEndedWhileACommunicatorOfItForms) {
   }
   EXPECT_EQ(job->forming, 0);
   EXPECT_NE(job->ended_seconds, 0);
-  const FormingHold again(&table_, job);
+  const JobHold again(&table_, job, &Job::forming);
   EXPECT_EQ(job->ended_seconds, 0) << "it begins anew";
 }
 
 TEST_F(JobTableTest, AJobThatFormsGoesOnAsItsCommunicator) {
   Job* const job = Make(1);
   {
-    const FormingHold forms(&table_, job);
+    const JobHold forms(&table_, job, &Job::forming);
     JobTable::Add(job);
   }
   EXPECT_EQ(job->ended_seconds, 0);
@@ -82,8 +82,8 @@ TEST_F(JobTableTest, AJobThatFormsGoesOnAsItsCommunicator) {
 TEST_F(JobTableTest, AHoldThatTakesAnotherJobLetsGoOfTheFirst) {
   Job* const first = Make(1);
   Job* const second = Make(2);
-  FormingHold hold(&table_, first);
-  hold = FormingHold(&table_, second);
+  JobHold hold(&table_, first, &Job::forming);
+  hold = JobHold(&table_, second, &Job::forming);
   EXPECT_EQ(hold.job(), second);
   EXPECT_NE(first->ended_seconds, 0);
   EXPECT_EQ(second->ended_seconds, 0);

@@ -1,0 +1,197 @@
+#include "daemon/agents/known_agents.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/communicator/communicator.h"
+#include "daemon/formation/ticket_home.h"
+#include "daemon/job_events/job_attachments.h"
+#include "daemon/job_events/job_communicators.h"
+#include "daemon/job_events/job_relay.h"
+#include "daemon/jobs/job_table.h"
+#include "daemon/multihost/host_group.h"
+#include "daemon/tenant/tenant.h"
+#include "src/base/clock.h"
+#include "src/base/random.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Nanoseconds after which an agent is forgotten of which nothing is heard. Its daemon tells of it
+/// every ten seconds.
+constexpr uint64_t kForgottenNs = 35'000'000'000;
+/// Nanoseconds between two attempts to reach the daemon of an agent.
+constexpr uint64_t kReachEveryNs = 3'000'000'000;
+
+}  // namespace
+
+std::vector<AgentView> KnownAgents::Of(const Job& job) const {
+  std::vector<AgentView> agents;
+  for (const auto& [number, agent] : agents_) {
+    if (agent.job == &job) agents.push_back(agent.view);
+  }
+  return agents;
+}
+
+// Returns nullptr where the job has as many agents as it may.
+KnownAgents::Agent* KnownAgents::Note(Job& job, const AgentView& view) {
+  const auto known = agents_.find(view.number);
+  if (known == agents_.end()) {
+    const auto of_job = std::count_if(agents_.begin(), agents_.end(),
+                                      [&](const auto& one) { return one.second.job == &job; });
+    if (static_cast<size_t>(of_job) >= kMostOfJob) return nullptr;
+  } else if (known->second.job != &job) {
+    return nullptr;
+  }
+  Agent& agent = agents_[view.number];
+  agent.view = view;
+  agent.job = &job;
+  agent.heard_ns = MonotonicNanoseconds();
+  return &agent;
+}
+
+// ---------------------------------------------------------------------------------------------
+// What other daemons say
+
+void KnownAgents::OnAttach(transport::PeerId peer, const AttachMessage& attach) {
+  Job* job = nullptr;
+  Status status = CheckAttach(attach, &job);
+  Agent* const agent = status.ok() ? Note(*job, attach.agent) : nullptr;
+  if (status.ok() && agent == nullptr) {
+    status = InvalidUsage("the job has {} agents, as many as may be", kMostOfJob);
+  }
+  if (!status.ok()) {
+    const TieMessage refusal{
+        .number = attach.agent.number, .job = attach.job, .user = attach.user, .status = status};
+    return services_.cluster->Send(peer, refusal);
+  }
+  const AgentMessage news{.about = 0, .unique = RandomNumber(), .agent = attach.agent};
+  job->heard.Add(news.unique);
+  static_cast<void>(services_.relay->Spread(*job, news, {}));
+  TieTo(*agent, peer);
+}
+
+// The ticket tells for which job it is, and only a host with communicators of the job can tie.
+Status KnownAgents::CheckAttach(const AttachMessage& attach, Job** job) const {
+  const JobIdentity id = DecodeJob(attach.job);
+  HZ_RETURN_IF_ERROR(services_.tickets->Check(DigestIn(attach.digest), id, attach.user, nullptr));
+  for (const auto& [key, one] : services_.jobs->all()) {
+    const bool is_it = one->id == id && one->tenant->identity.across_hosts == attach.user;
+    if (!is_it || !services_.by_job->Has(one.get())) continue;
+    *job = one.get();
+    return Status::Ok();
+  }
+  return Unavailable("the job has ended, or has no ranks any more where the ticket leads");
+}
+
+void KnownAgents::OnAgent(transport::PeerId peer, const AgentMessage& message) {
+  const std::optional<JobWay> way = services_.relay->ToldOf(message.about, peer);
+  if (!way.has_value() || !way->job->heard.Add(message.unique)) return;
+  Job& job = *way->job;
+  if (!services_.is_own(message.agent.number)) {
+    if (message.gone) {
+      const auto known = agents_.find(message.agent.number);
+      if (known != agents_.end() && known->second.job == &job) Forget(known);
+    } else if (Agent* const agent = Note(job, message.agent)) {
+      Tie(*agent);
+    }
+  }
+  static_cast<void>(services_.relay->Spread(job, message, {way, peer}));
+}
+
+void KnownAgents::OnPeerLost(transport::PeerId peer) {
+  for (auto& [number, agent] : agents_) {
+    if (agent.tied != peer) continue;
+    services_.attachments->Remove(number, peer);
+    agent.tied.reset();
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Ties
+
+bool KnownAgents::IsHomeOf(const Job& job) const {
+  const Communicator* const largest = services_.by_job->Largest(job);
+  if (largest == nullptr) return false;
+  return largest->host_group() == nullptr || largest->host_group()->is_home();
+}
+
+// Ties the agent's host to this one, or tells it that it still is, where this host is the home.
+void KnownAgents::Tie(Agent& agent) {
+  if (!IsHomeOf(*agent.job) || agent.view.address.empty()) return;
+  agent.reached_for_ns = MonotonicNanoseconds();
+  services_.cluster->Reach(
+      agent.view.address,
+      lifetime_.Guard([this, number = agent.view.number](const Result<transport::PeerId>& peer) {
+        const auto found = agents_.find(number);
+        if (found != agents_.end() && peer.ok()) TieTo(found->second, *peer);
+      }));
+}
+
+void KnownAgents::TieTo(Agent& agent, transport::PeerId peer) {
+  const bool is_new = agent.tied != peer;
+  if (is_new && agent.tied.has_value()) {
+    services_.attachments->Remove(agent.view.number, *agent.tied);
+  }
+  agent.tied = peer;
+  Send(agent, peer, Status::Ok());
+  if (!is_new) return;
+  services_.attachments->Add(agent.job, agent.view.number, peer);
+  services_.on_tied(*agent.job);
+}
+
+// What a daemon does not take now is sent again, with the agent's next message.
+void KnownAgents::Send(const Agent& agent, transport::PeerId peer, Status status) const {
+  const TenantIdentity& tenant = agent.job->tenant->identity;
+  const Communicator* const largest = services_.by_job->Largest(*agent.job);
+  const TieMessage tie{.number = agent.view.number,
+                       .job = EncodeJob(agent.job->id),
+                       .user = tenant.across_hosts,
+                       .ranks = largest == nullptr ? 0 : largest->ranks(),
+                       .status = std::move(status)};
+  static_cast<void>(services_.cluster->SendFor(tenant, peer, tie));
+}
+
+void KnownAgents::OnChanged(const Job& job) {
+  for (auto& [number, agent] : agents_) {
+    if (agent.job == &job) Tie(agent);
+  }
+}
+
+void KnownAgents::OnJobGone(Job& job) {
+  for (auto one = agents_.begin(); one != agents_.end();) {
+    const Agent& agent = one->second;
+    if (agent.job != &job) {
+      ++one;
+      continue;
+    }
+    if (agent.tied.has_value()) {
+      Send(agent, *agent.tied, Unavailable("the job has ended, or has left the host of its home"));
+    }
+    one = Forget(one);
+  }
+}
+
+KnownAgents::Agents::iterator KnownAgents::Forget(Agents::iterator agent) {
+  if (agent->second.tied.has_value()) {
+    services_.attachments->Remove(agent->first, *agent->second.tied);
+  }
+  return agents_.erase(agent);
+}
+
+void KnownAgents::Tick() {
+  const uint64_t now = MonotonicNanoseconds();
+  for (auto one = agents_.begin(); one != agents_.end();) {
+    Agent& agent = one->second;
+    if (now - agent.heard_ns > kForgottenNs) {
+      one = Forget(one);
+      continue;
+    }
+    if (!agent.tied.has_value() && now - agent.reached_for_ns > kReachEveryNs) Tie(agent);
+    ++one;
+  }
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "daemon/cluster/messages/agent.h"
+#include "daemon/runtime/lifetime.h"
+#include "src/base/status.h"
+#include "src/transport/message.h"
+
+namespace harmonaize::daemon {
+
+class Cluster;
+class Communicator;
+class JobAttachments;
+class JobCommunicators;
+class JobRelay;
+class JobTable;
+class TicketHome;
+struct Job;
+
+/// The agents on other hosts of jobs that are here. The home of a job's largest communicator ties
+/// each of their hosts to itself. All hosts of the job know them, so that another home goes on when
+/// this one is lost, or has no ranks of the job any more. Thread: engine.
+class KnownAgents {
+ public:
+  /// All of these outlive this object.
+  struct Services {
+    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+    JobAttachments* attachments = nullptr;
+    const JobCommunicators* by_job = nullptr;
+    const JobRelay* relay = nullptr;
+    const JobTable* jobs = nullptr;
+    TicketHome* tickets = nullptr;
+    /// Returns whether an agent is one of this host.
+    std::function<bool(uint64_t number)> is_own = {};
+    /// A tie is new: the other host does not know yet what this one knows of the job.
+    std::function<void(Job&)> on_tied = {};
+  };
+
+  explicit KnownAgents(const Services& services) : services_(services) {}
+
+  /// Returns the agents of a job on other hosts.
+  std::vector<AgentView> Of(const Job& job) const;
+  bool empty() const { return agents_.empty(); }
+
+  void OnAttach(transport::PeerId peer, const AttachMessage& attach);
+  void OnAgent(transport::PeerId peer, const AgentMessage& message);
+  void OnPeerLost(transport::PeerId peer);
+  /// A communicator of the job has formed or ended: the home may be another one, and the size.
+  void OnChanged(const Job& job);
+  /// The job has no communicators here any more.
+  void OnJobGone(Job& job);
+  /// Forgets agents of which nothing was heard for long, and ties those that have no tie.
+  void Tick();
+
+  /// Most agents of a job: one for each host that it may span.
+  static constexpr size_t kMostOfJob = 1024;
+
+ private:
+  struct Agent {
+    AgentView view;
+    Job* job = nullptr;
+    uint64_t heard_ns = 0;
+    uint64_t reached_for_ns = 0;  ///< When its daemon was reached for last.
+    std::optional<transport::PeerId> tied = {};
+  };
+  using Agents = std::map<uint64_t, Agent>;  ///< By AgentView::number.
+
+  Agent* Note(Job& job, const AgentView& view);
+  Status CheckAttach(const AttachMessage& attach, Job** job) const;
+  bool IsHomeOf(const Job& job) const;
+  void Tie(Agent& agent);
+  void TieTo(Agent& agent, transport::PeerId peer);
+  void Send(const Agent& agent, transport::PeerId peer, Status status) const;
+  Agents::iterator Forget(Agents::iterator agent);
+
+  const Services services_;
+  Agents agents_;
+  Lifetime lifetime_;
+};
+
+}  // namespace harmonaize::daemon

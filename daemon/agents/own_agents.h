@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/cluster/messages/agent.h"
+#include "daemon/formation/ticket_desk.h"
+#include "daemon/jobs/job_table.h"
+#include "daemon/quota/holdings.h"
+#include "daemon/runtime/lifetime.h"
+#include "src/base/status.h"
+#include "src/transport/message.h"
+
+namespace harmonaize::daemon {
+
+class Cluster;
+class JobAttachments;
+class JobCommunicators;
+class JobRelay;
+class TicketHome;
+
+/// What a process of a tenant says when it becomes an agent of a job, or renews that.
+struct AgentOrder {
+  std::string job = {};     ///< Its name, which has been cleaned, or its id.
+  std::string ticket = {};  ///< The text; "": the job has ranks here, or will.
+  int places = 0;           ///< Number of ranks that the agent would start now.
+};
+
+/// An agent of this host, as its own process may read of it.
+struct AgentReport {
+  /// Whether messages about the job reach this host.
+  enum class Standing : uint8_t {
+    kWaiting,   ///< The job has no ranks here, and no ticket leads to others.
+    kAsking,    ///< The home of its ticket has not answered yet.
+    kAttached,  ///< They do.
+  };
+  uint64_t number = 0;
+  const Job* job = nullptr;
+  Standing standing = Standing::kWaiting;
+  int places = 0;
+  int ranks_here = 0;
+  int ranks = 0;        ///< Of the job, on all hosts, as far as this one knows.
+  Status problem = {};  ///< Why it is not attached.
+};
+inline constexpr int kAgentStandingCount = 3;
+
+/// The agents of this host. Each is kept for as long as its process renews it. Where the job has no
+/// ranks on this host, the agent's ticket leads to the daemon that looks after the job, which ties
+/// the two hosts together. Thread: engine.
+class OwnAgents {
+ public:
+  /// All of these outlive this object.
+  struct Services {
+    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+    JobAttachments* attachments = nullptr;
+    const JobCommunicators* by_job = nullptr;
+    const JobRelay* relay = nullptr;
+    JobTable* jobs = nullptr;
+    TicketHome* tickets = nullptr;  ///< This daemon as a home of tickets.
+    /// A tie is new: the other host may not know yet what this one knows of the job.
+    std::function<void(Job&)> on_tied = {};
+    /// The job's last agent here has gone, and it has no communicators here.
+    std::function<void(Job&)> on_job_gone = {};
+  };
+
+  explicit OwnAgents(const Services& services) : services_(services) {}
+
+  /// Takes in an agent. Errors: kInvalidArgument for a text that is no ticket; kInvalidUsage where
+  /// the tenant has as many agents as it may, or its ticket for a job of this host is not valid.
+  Result<uint64_t> Add(Tenant* tenant, const AgentOrder& order);
+  /// Notes that the agent is there, its places now, and another ticket if it has one. Errors: those
+  /// of Add; kUnavailable if the tenant has no such agent here.
+  Status Renew(const Tenant& tenant, uint64_t number, const AgentOrder& order);
+  Status Remove(const Tenant& tenant, uint64_t number);
+
+  /// Errors: kUnavailable if the tenant has no such agent here.
+  Result<AgentReport> Find(uint32_t tenant, uint64_t number) const;
+  /// Returns those of a tenant, or all for nullopt.
+  std::vector<AgentReport> All(std::optional<uint32_t> tenant) const;
+  bool Knows(uint64_t number) const { return agents_.contains(number); }
+  bool empty() const { return agents_.empty(); }
+
+  /// Returns how many ranks the job's agents here would start; nullopt if it has none here.
+  std::optional<int> PlacesOf(const Job& job) const;
+  /// Returns the number of ranks of a job that has agents here, as its homes have told; 0: unknown.
+  int RanksOf(const Job& job) const;
+
+  /// Looks for agents that are not renewed any more, and tells hosts of the others.
+  void Tick();
+  void OnTie(transport::PeerId peer, const TieMessage& tie);
+  void OnPeerLost(transport::PeerId peer);
+  /// A communicator of the job has formed here: its hosts may not know the agents yet.
+  void OnChanged(const Job& job);
+
+  /// Time, in seconds, for which an agent is kept that does not renew itself. Agents do so every
+  /// second, and one that is that late has ended, or its host is lost to all purposes.
+  static constexpr double kLeaseSeconds = 15;
+  /// Most agents of one tenant on a host: it needs one for each job.
+  static constexpr int kMostOfTenant = 64;
+
+ private:
+  /// Where a ticket leads.
+  struct Way {
+    TicketDigest digest{};
+    std::string address = {};
+  };
+  struct Agent {
+    AgentView view;
+    Tenant* tenant = nullptr;
+    JobHold job = {};
+    Holding memory = {};
+    std::optional<Way> ticket = {};
+    uint64_t asked_ns = 0;
+    uint64_t renewed_ns = 0;
+    uint64_t told_ns = 0;
+    Status problem = {};
+    int ranks = 0;
+    std::map<transport::PeerId, uint64_t> ties = {};  ///< When each was heard of last.
+  };
+  using Agents = std::map<uint64_t, Agent>;  ///< By AgentView::number.
+
+  Status TakeTicket(Agent& agent, const std::string& text);
+  bool HasWay(const Agent& agent) const;
+  void Ask(Agent& agent, uint64_t now_ns);
+  void OnReached(uint64_t number, const Result<transport::PeerId>& peer);
+  void TellHosts(Agent& agent, bool gone, uint64_t now_ns);
+  void Untie(Agent& agent, transport::PeerId peer);
+  void End(Agents::iterator agent);
+  Status CheckIsOf(uint32_t tenant, uint64_t number) const;
+  AgentReport Describe(const Agent& agent) const;
+
+  const Services services_;
+  Agents agents_;
+  Lifetime lifetime_;
+};
+
+}  // namespace harmonaize::daemon
