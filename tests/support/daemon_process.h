@@ -30,6 +30,8 @@ class DaemonProcess {
   /// Makes the program `words` run all later daemons: it gets their program and arguments. Members
   /// of the group may write to their folders.
   static void RunBy(std::vector<std::string> words, gid_t group);
+  /// Gives all later daemons these arguments, too.
+  static void SetArguments(std::vector<std::string> words);
   /// Returns the group of RunBy; root's without it.
   static gid_t group();
 
