@@ -14,7 +14,7 @@
 docs/elastic.md has a whole example, and the limits.
 """
 
-from harmonaize.elastic.answers import Accept, Counter, Decline
+from harmonaize.elastic.answers import Accept, Answer, Counter, Decline
 from harmonaize.elastic.errors import (
     ElasticError,
     MembershipChange,
@@ -32,6 +32,7 @@ from harmonaize.elastic.world import World
 
 __all__ = [
     "Accept",
+    "Answer",
     "Counter",
     "Decline",
     "ElasticError",
