@@ -217,7 +217,9 @@ def test_a_wrong_ticket_is_told(daemon: Daemon, tmp_path: pathlib.Path) -> None:
         (["--daemon", "none", "--elastic", "1:2", "--name", "a"], "needs a daemon"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(daemon: Daemon, tmp_path: pathlib.Path, options: list[str], word: str) -> None:
+def test_options_that_do_not_fit_are_refused(
+    daemon: Daemon, tmp_path: pathlib.Path, options: list[str], word: str
+) -> None:
     with launched(daemon, tmp_path / "out", *options) as run:
         assert run.process.wait(PATIENCE_SECONDS) == 2, run.said()
         assert word in run.said()

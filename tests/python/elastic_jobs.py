@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import pathlib
 import subprocess
@@ -16,10 +17,12 @@ from daemons import BUILD, HERE, PATIENCE_SECONDS, Daemon, eventually, free_port
 class ElasticJob:
     """Ranks that train. What each has printed is in a file."""
 
-    def __init__(self, daemon: Daemon, folder: pathlib.Path, name: str, program: str, size: int) -> None:
-        """Starts the ranks."""
+    def __init__(
+        self, daemon: Daemon, folder: pathlib.Path, name: str, command: typing.Sequence[str], size: int
+    ) -> None:
+        """Starts the ranks: each is a Python program with arguments."""
         self._folder = folder
-        self._program = program
+        self._command = command
         self._common = {
             "HARMONAIZE_SOCKET": str(daemon.socket),
             "HARMONAIZE_JOB": name,
@@ -116,7 +119,7 @@ class ElasticJob:
         environment.update(self._common, **variables)
         with (self._folder / f"rank{place}").open("w") as output, (self._folder / f"errors{place}").open("w") as errors:
             process = subprocess.Popen(
-                [sys.executable, self._program],
+                [sys.executable, *self._command],
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -140,11 +143,33 @@ class ElasticJob:
 
 @contextlib.contextmanager
 def elastic_job(
-    daemon: Daemon, folder: pathlib.Path, name: str, size: int, program: str = str(HERE / "elastic_rank.py")
+    daemon: Daemon,
+    folder: pathlib.Path,
+    name: str,
+    size: int,
+    command: typing.Sequence[str] = (str(HERE / "elastic_rank.py"),),
 ) -> typing.Iterator[ElasticJob]:
     """A training whose processes end with the block."""
-    job = ElasticJob(daemon, folder, name, program, size)
+    job = ElasticJob(daemon, folder, name, command, size)
     try:
         yield job
     finally:
         job.end()
+
+
+def expect_right(job: ElasticJob, places: list[int], stopper: int) -> None:
+    """Stops the training, and checks that all of these processes end with the same right sum."""
+    job.order(stopper, "stop")
+    ends = [job.ends(place) for place in places]
+    assert len(set(ends)) == 1, ends
+    assert ends[0].startswith("end done True step"), ends
+    assert ends[0].endswith("wrong 0"), ends
+    assert int(ends[0].split()[4]) == max(job.steps(places[0]))
+
+
+def expect_steps_in_order(job: ElasticJob, place: int, changes: int) -> None:
+    """Each step follows the one before; at a change the last one may be done again."""
+    steps = job.steps(place)
+    back = [(one, after) for one, after in itertools.pairwise(steps) if after != one + 1]
+    assert len(back) <= changes, back
+    assert all(after == one for one, after in back), back

@@ -2,11 +2,13 @@
 
 Each step adds BATCH times its number to all elements of `total`, as a sum of the ranks' shares: after n steps they are
 BATCH * (1 + 2 + ... + n), whatever the ranks were. Lines of the input are orders to this rank: "leave", "ticket" (it
-prints one) and "stop" (the training ends). It prints a line for each membership, each step and its end.
+prints one), "stop" (the training ends) and the answers "accept", "decline" and "counter RANK". It prints a line for
+each membership, each step and its end.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import threading
@@ -14,6 +16,7 @@ import time
 
 import numpy as np
 
+import harmonaize
 from harmonaize import elastic
 
 BATCH = 24
@@ -26,11 +29,19 @@ class Orders:
 
     def __init__(self) -> None:
         self._words: list[str] = []
+        self._answer: elastic.Answer | None = None
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
         for line in sys.stdin:
             self._words.append(line.strip())
+
+    def answer(self, offer: harmonaize.Offer, world: elastic.World) -> elastic.Answer | None:
+        """Answers an offer as was ordered; None: not yet."""
+        if self._answer is not None:
+            say("answers", offer.kind, *offer.terms.which, "of", world.size)
+        answer, self._answer = self._answer, None
+        return answer
 
     def follow(self, state: elastic.NumpyState) -> None:
         """Does what was asked."""
@@ -42,6 +53,12 @@ class Orders:
                 state.stop()
             elif word == "ticket":
                 say("ticket", elastic.make_ticket(1, 600))
+            elif word == "accept":
+                self._answer = elastic.Accept()
+            elif word == "decline":
+                self._answer = elastic.Decline("not now", 600)
+            elif word.startswith("counter "):
+                self._answer = elastic.Counter(which=[int(word.split()[1])], reason="another one")
 
 
 def say(*words: object) -> None:
@@ -72,7 +89,20 @@ def main() -> None:
     first = 0.0 if os.environ.get("RANK") == "0" else -1.0
     state = elastic.NumpyState(total=np.full(1000, first), step=0)
     policies = {"batch": elastic.keep_global_batch(BATCH)}
-    result = elastic.run(lambda one: train(one, orders), state, policies=policies, patience=40)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--least", type=int, default=1)
+    parser.add_argument("--most", type=int)
+    parser.add_argument("--asked", action="store_true", help="orders answer offers")
+    options = parser.parse_args()
+    result = elastic.run(
+        lambda one: train(one, orders),
+        state,
+        policies=policies,
+        answer=orders.answer if options.asked else None,
+        least_ranks=options.least,
+        most_ranks=options.most,
+        patience=40,
+    )
     wrong = np.count_nonzero(state.total != BATCH * state.step * (state.step + 1) / 2)
     say("end", result, state.should_stop(), "step", state.step, "wrong", wrong)
 

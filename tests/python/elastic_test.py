@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import pathlib
 import re
 
 import pytest
 
 from daemons import BUILD, PROGRAMS, Daemon, daemon_in_folder
-from elastic_jobs import ElasticJob, elastic_job
+from elastic_jobs import elastic_job, expect_right, expect_steps_in_order
 
 pytest.importorskip("numpy", reason="NumPy is not installed: pip install numpy, or Debian's python3-numpy")
 
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "elastic.md"
-
-
-def expect_right(job: ElasticJob, places: list[int], stopper: int) -> None:
-    """Stops the training, and checks that all of these processes end with the same right sum."""
-    job.order(stopper, "stop")
-    ends = [job.ends(place) for place in places]
-    assert len(set(ends)) == 1, ends
-    assert ends[0].startswith("end done True step"), ends
-    assert ends[0].endswith("wrong 0"), ends
-    assert int(ends[0].split()[4]) == max(job.steps(places[0]))
-
-
-def expect_steps_in_order(job: ElasticJob, place: int, changes: int) -> None:
-    """Each step follows the one before; at a change the last one may be done again."""
-    steps = job.steps(place)
-    back = [(one, after) for one, after in itertools.pairwise(steps) if after != one + 1]
-    assert len(back) <= changes, back
-    assert all(after == one for one, after in back), back
 
 
 def test_the_others_go_on_without_a_rank_that_was_killed(daemon: Daemon, tmp_path: pathlib.Path) -> None:
@@ -94,15 +75,28 @@ def test_a_rank_leaves_on_request(daemon: Daemon, tmp_path: pathlib.Path) -> Non
 def test_a_rank_that_is_reclaimed_leaves_and_the_provider_hears_of_it(daemon: Daemon, tmp_path: pathlib.Path) -> None:
     with elastic_job(daemon, tmp_path, "elastic-reclaim", 3) as job:
         job.await_steps(0, 1, 2)
-        event = {"ranks": [2], "deadline": "2099-01-01T00:00:00Z", "notice_seconds": 3600, "confidence": 1}
-        daemon.operator().call(
-            "POST",
-            "/v1/events",
-            {"job": "elastic-reclaim", "type": "capacity.reclaim", "data": {**event, "text": "Rank 2 is taken back."}},
-        )
+        announce_reclaim(daemon, "elastic-reclaim", 2)
         assert job.ends(2).startswith("end None True step")
         job.await_world(0, 2)
         expect_right(job, [0, 1], stopper=0)
+
+
+def test_an_announcement_is_followed_unless_it_is_an_offers(daemon: Daemon, tmp_path: pathlib.Path) -> None:
+    with elastic_job(daemon, tmp_path, "elastic-told", 3) as job:
+        job.await_steps(0, 1, 2)
+        announce_reclaim(daemon, "elastic-told", 1, offer="offer-0123456789abcdef")
+        announce_reclaim(daemon, "elastic-told", 2, offer="a-cloud's")
+        assert job.ends(2).startswith("end None True step")
+        job.await_world(0, 2)
+        job.await_steps(0, 1)
+        expect_right(job, [0, 1], stopper=0)
+
+
+def announce_reclaim(daemon: Daemon, job: str, rank: int, **more: str) -> None:
+    data = {"ranks": [rank], "deadline": "2099-01-01T00:00:00Z", "notice_seconds": 3600, "confidence": 1, **more}
+    text = f"Rank {rank} is taken back."
+    body = {"job": job, "type": "capacity.reclaim", "data": {**data, "text": text}}
+    daemon.operator().call("POST", "/v1/events", body)
 
 
 def test_all_ranks_come_together_again_at_a_daemon_that_was_restarted(tmp_path: pathlib.Path) -> None:
@@ -164,7 +158,7 @@ def test_the_example_of_the_page_goes_on_without_a_rank(daemon: Daemon, tmp_path
     (text,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     program = tmp_path / "regression.py"
     program.write_text(text)
-    with elastic_job(daemon, tmp_path, "elastic-page", 3, str(program)) as job:
+    with elastic_job(daemon, tmp_path, "elastic-page", 3, [str(program)]) as job:
         job.await_steps(0, 1, 2)
         job.kill(1)
         ends = [job.ends(place) for place in (0, 2)]

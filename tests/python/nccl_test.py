@@ -18,7 +18,7 @@ PLUGIN = HERE.parents[1] / "plugins" / "python"
 
 def test_operations_on_arrays_and_what_they_refuse(daemon: Daemon, tmp_path: pathlib.Path) -> None:
     pytest.importorskip("numpy", reason="NumPy is not installed: pip install numpy, or Debian's python3-numpy")
-    with elastic_job(daemon, tmp_path, "nccl", 3, str(HERE / "nccl_rank.py")) as job:
+    with elastic_job(daemon, tmp_path, "nccl", 3, [str(HERE / "nccl_rank.py")]) as job:
         assert [job.ends(rank) for rank in (0, 2)] == ["right", "right"]
 
 

@@ -319,27 +319,32 @@ class Client:
         """Returns an offer as it is now. ProblemError 404: the caller has no such offer."""
         return Offer.from_fields(self._fields("v1", "offers", _id_of(offer)))
 
-    def accept_offer(self, offer: Offer | str) -> Offer:
-        """Accepts an offer for the whole job. Of several answers the first one that counts is the job's.
+    def accept_offer(self, offer: Offer | str, *, revision: int | None = None) -> Offer:
+        """Accepts an offer for the whole job. Of several answers the first one that counts is the job's. With the
+        `revision` that was read it is refused with 409 if the offer has changed since; so are the next two.
 
         ProblemError 404: no such offer of the caller's; 409: it cannot be answered so, and the text says why; 429: too
         many answers; 503: the host that has made it does not reply.
         """
-        return self._answer_offer(offer, "accept", {})
+        return self._answer_offer(offer, "accept", {}, revision)
 
-    def decline_offer(self, offer: Offer | str, *, not_again: float = 0, reason: str = "") -> Offer:
+    def decline_offer(
+        self, offer: Offer | str, *, not_again: float = 0, reason: str = "", revision: int | None = None
+    ) -> Offer:
         """Declines an offer, and does not want to be asked for the same for `not_again` seconds. Errors: as above."""
         body: dict[str, typing.Any] = {"not_again_for_seconds": not_again}
         if reason:
             body["reason"] = reason
-        return self._answer_offer(offer, "decline", body)
+        return self._answer_offer(offer, "decline", body, revision)
 
-    def counter_offer(self, offer: Offer | str, **terms: typing.Unpack[AnswerTerms]) -> Offer:
+    def counter_offer(
+        self, offer: Offer | str, *, revision: int | None = None, **terms: typing.Unpack[AnswerTerms]
+    ) -> Offer:
         """Asks for something else: `ranks`, `which`, `due`, `price`, `bytes_per_second`, with a `reason`.
 
         Errors: as of accept_offer; ProblemError 400: terms that no offer can have; ValueError: `due` has no time zone.
         """
-        return self._answer_offer(offer, "counter", body_of(terms))
+        return self._answer_offer(offer, "counter", body_of(terms), revision)
 
     def make_offer(self, job: str, kind: OfferKind, **order: typing.Unpack[OfferOrder]) -> Offer:
         """Makes an offer, as an operator: the names of `order` are those of POST /v1/offers in docs/http.md.
@@ -377,7 +382,11 @@ class Client:
             raise ValueError(f"{path!r} is no path: it begins with /, is encoded, and has no query")
         return self._call(Request(method.upper(), path, query or {}, body=body))
 
-    def _answer_offer(self, offer: Offer | str, verb: str, body: dict[str, typing.Any]) -> Offer:
+    def _answer_offer(
+        self, offer: Offer | str, verb: str, body: dict[str, typing.Any], revision: int | None = None
+    ) -> Offer:
+        if revision is not None:
+            body = {**body, "revision": revision}
         path = path_of("v1", "offers", _id_of(offer), verb)
         return Offer.from_fields(self._answer_to(Request("POST", path, body=body)))
 

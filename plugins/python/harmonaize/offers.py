@@ -36,7 +36,11 @@ class OfferTerms:
 
 @dataclasses.dataclass(frozen=True)
 class Offer:
-    """An offer as it is. `kind` is grow, reclaim, move or slow_down; docs/http.md lists the states."""
+    """An offer as it is. `kind` is grow, reclaim, move or slow_down; docs/http.md lists the states.
+
+    Ranks are numbered as in the job's largest communicator, whose name is `communicator`, and whose size is `of_ranks`;
+    0: none are named. `announcement` is the id of the announcement that it follows from; "": none.
+    """
 
     id: str
     revision: int
@@ -45,6 +49,8 @@ class Offer:
     kind: str
     state: str
     terms: OfferTerms
+    communicator: str
+    of_ranks: int
     counter: OfferTerms | None
     round: int
     most_rounds: int
@@ -53,12 +59,18 @@ class Offer:
     purpose: str
     reason: str
     broken_by: str | None
+    announcement: str
     raw: Raw = dataclasses.field(repr=False, compare=False)
 
     @property
     def ended(self) -> bool:
         """Tells whether nothing of it changes any more."""
         return self.state in END_STATES
+
+    @property
+    def takes_ranks(self) -> bool:
+        """Tells whether ranks are to leave by it."""
+        return self.kind in {"reclaim", "move"}
 
     @classmethod
     def from_fields(cls, fields: Fields) -> Offer:
@@ -72,6 +84,8 @@ class Offer:
             kind=fields.text("kind"),
             state=fields.text("state"),
             terms=OfferTerms.from_fields(fields),
+            communicator=fields.text("communicator", ""),
+            of_ranks=fields.integer("of_ranks", 0),
             counter=None if counter is None else OfferTerms.from_fields(counter),
             round=fields.integer("round", 0),
             most_rounds=fields.integer("most_rounds", 0),
@@ -80,6 +94,7 @@ class Offer:
             purpose=fields.text("purpose", ""),
             reason=fields.text("reason", ""),
             broken_by=fields.optional_text("broken_by"),
+            announcement=fields.text("announcement", ""),
             raw=fields.raw,
         )
 

@@ -14,6 +14,7 @@
 docs/elastic.md has a whole example, and the limits.
 """
 
+from harmonaize.elastic.answers import Accept, Answer, Counter, Decline
 from harmonaize.elastic.errors import (
     ElasticError,
     MembershipChange,
@@ -23,15 +24,18 @@ from harmonaize.elastic.errors import (
 )
 from harmonaize.elastic.numpy_state import NumpyState
 from harmonaize.elastic.policies import Policy, Share, keep_global_batch, scale_batch
-from harmonaize.elastic.requests import EventRequests, Leave, Places, Requests
+from harmonaize.elastic.requests import Leave, Places, Requests
 from harmonaize.elastic.state import State
 from harmonaize.elastic.torch_state import TorchState
 from harmonaize.elastic.training import make_ticket, run, world
 from harmonaize.elastic.world import World
 
 __all__ = [
+    "Accept",
+    "Answer",
+    "Counter",
+    "Decline",
     "ElasticError",
-    "EventRequests",
     "Leave",
     "MembershipChange",
     "NotEnoughRanksError",

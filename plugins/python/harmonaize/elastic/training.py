@@ -10,14 +10,17 @@ import typing
 
 from harmonaize.elastic import tickets, transfer
 from harmonaize.elastic.agreement import Meeting, Point, Standing, gather_leavers, gather_standings, tell
+from harmonaize.elastic.answers import Bounds
 from harmonaize.elastic.errors import ElasticError, MembershipChange, StateLostError
 from harmonaize.elastic.membership import Membership
+from harmonaize.elastic.offer_requests import OfferRequests
 from harmonaize.elastic.policies import Policy
-from harmonaize.elastic.requests import EventRequests, Leave, Places, Requests
+from harmonaize.elastic.requests import Leave, Places, Requests
 from harmonaize.elastic.world import World
 from harmonaize.nccl import Communicator, NcclError
 
 if typing.TYPE_CHECKING:
+    from harmonaize.elastic.job_offers import AnswerFunction
     from harmonaize.elastic.state import State
     from harmonaize.events import Event
 
@@ -141,7 +144,7 @@ class Training:
         self._membership.keep_ticket()
         self._first_size = self._first_size or communicator.size
         epoch = self._membership.epoch
-        self._world = World(communicator.rank, communicator.size, epoch, self._first_size, one_host)
+        self._world = World(communicator.rank, communicator.size, epoch, self._first_size, one_host, communicator.name)
         self._meeting = Meeting(communicator)
         self.shares = {name: policy(self._world) for name, policy in self._policies.items()}
         self._asked, self._newcomers = [], 0
@@ -245,21 +248,32 @@ def run(  # noqa: PLR0913
     policies: typing.Mapping[str, Policy] | None = None,
     requests: Requests | None = None,
     hear: typing.Callable[[Event], None] | None = None,
+    answer: AnswerFunction | None = None,
     least_ranks: int = 1,
+    most_ranks: int | None = None,
     patience: float = 120.0,
 ) -> T | None:
     """Calls `train(state)` on every rank, and again whenever ranks were lost, left, or came: from the last commit, with
     another `state.communicator` and another `state.world`, in the same processes.
 
-    `policies` decide shares of the work for each membership, which `state.share(name)` gives. `requests` knows what the
-    provider asks; None: what events ask, of which rank 0 then tells `hear`. The job ends where fewer than `least_ranks`
-    are left, or a change takes more than `patience` seconds. Returns what `train` returned; None: this rank has left.
+    `policies` decide shares of the work for each membership, which `state.share(name)` gives. The job ends where fewer
+    than `least_ranks` are left, or a change takes more than `patience` seconds. Returns what `train` returned; None:
+    this rank has left.
+
+    Rank 0 answers the provider's offers by `answer(offer, world)`, which returns Accept, Decline, Counter or None, for
+    not yet. Without it the job accepts what keeps it within `least_ranks` and `most_ranks`. Rank 0 tells `hear` of the
+    job's events. `requests` is another source of what is asked, and takes the place of these.
 
     Exceptions of `train` end the rank, unless a loss is behind them. ElasticError: the job cannot go on; NcclError: the
-    ranks could not come together at first.
+    ranks could not come together at first; ValueError: the arguments do not fit each other.
     """
-    membership = Membership(least_ranks, patience)
-    training = Training(state, membership, requests or EventRequests(hear), policies or {})
+    if requests is not None and (hear, answer, most_ranks) != (None, None, None):
+        raise ValueError("'requests' takes the place of 'hear', 'answer' and 'most_ranks': give it alone")
+    if most_ranks is not None and most_ranks < least_ranks:
+        raise ValueError(f"most_ranks, {most_ranks}, is below least_ranks, {least_ranks}")
+    if requests is None:
+        requests = OfferRequests(Bounds(least_ranks, most_ranks), answer, hear)
+    training = Training(state, Membership(least_ranks, patience), requests, policies or {})
     _running.append(training)
     try:
         return training.run(train)

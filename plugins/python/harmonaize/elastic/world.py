@@ -10,7 +10,7 @@ class World:
     """A rank's place among the ranks. `epoch` counts the memberships of the job, from 1.
 
     `first_size` is the number of ranks with which this process has begun, and `one_host` says whether all ranks share
-    this host.
+    this host. The daemon knows the communicator of all ranks by the name `communicator`.
     """
 
     rank: int
@@ -18,3 +18,4 @@ class World:
     epoch: int
     first_size: int
     one_host: bool
+    communicator: str = ""
