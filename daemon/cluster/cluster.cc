@@ -42,7 +42,7 @@ Status ForTenants(const Status& why) {
   if (why.code() != Code::kInvalidUsage) {
     return RemoteError("the daemon of another host cannot be reached");
   }
-  return RemoteError(
+  return InvalidUsage(
       "the daemon of another host is of another release than this host's, and they speak no "
       "version of their protocol in common: the provider has to update one of them");
 }

@@ -66,7 +66,8 @@ class Cluster final : private transport::TransportEvents {
   /// the daemon at the name's address, at the port that this one listens at.
   Result<std::optional<transport::NetworkAddress>> HomeOf(const UniqueId& id) const;
 
-  /// Called with the link to a daemon, or an error for tenants, which names no address.
+  /// Called with the link to a daemon, or an error for tenants, which names no address:
+  /// kInvalidUsage for a daemon of a release too far from this one's, else kRemoteError.
   using ReachDone = std::function<void(const Result<transport::PeerId>&)>;
   /// Finds or makes the link to a daemon, and calls `done`.
   void Reach(const std::string& address, ReachDone done);

@@ -83,6 +83,11 @@ void FormationClient::OnReached(uint64_t number, const ApplyMessage& message,
                                 const Result<transport::PeerId>& peer) {
   const auto found = tickets_.find(number);
   if (found == tickets_.end()) return;  // has given up meanwhile
+  if (peer.status().code() == Code::kInvalidUsage) {
+    return OnRefused(
+        std::nullopt,
+        {{number}, RemoteError("{}: {}", CallOf(message.kind), peer.status().message())});
+  }
   if (!peer.ok()) {
     const bool shrinks = message.kind == FormationKind::kShrink;
     return OnRefused(

@@ -65,7 +65,7 @@ uint16_t FirstVersionOf(MessageType type) {
     case MessageType::kNewcomers:
     case MessageType::kAdmit:
     case MessageType::kJoinJob: return 20;
-    default: return kOldestProtocolVersion;
+    default: return 1;
   }
 }
 

@@ -61,7 +61,7 @@ struct Runner {
 } runner;
 
 /// Further arguments of daemons.
-std::vector<std::string> arguments;
+std::vector<std::string> further_arguments;
 
 std::string NewFolder() {
   char name[] = "/tmp/harmonaize-test-XXXXXX";
@@ -132,7 +132,7 @@ void DaemonProcess::Start(const std::string& config, int log, const char* level)
     std::vector<std::string> words = runner.words;
     words.insert(words.end(),
                  {HARMONAIZED_PROGRAM, "--socket", socket_path_, "--config", config_path});
-    words.insert(words.end(), arguments.begin(), arguments.end());
+    words.insert(words.end(), further_arguments.begin(), further_arguments.end());
     if (level != nullptr) words.insert(words.end(), {"--log-level", level});
     Execute(words);
     _exit(127);
@@ -152,7 +152,7 @@ void DaemonProcess::RunBy(std::vector<std::string> words, gid_t group) {
 }
 
 void DaemonProcess::SetArguments(std::vector<std::string> words) {
-  arguments = std::move(words);
+  further_arguments = std::move(words);
 }
 
 gid_t DaemonProcess::group() {

@@ -43,6 +43,13 @@ TEST(SessionVersions, AReleaseThatSaysNoLatestSpeaksOneVersion) {
   }
 }
 
+TEST(SessionVersions, WhatNoVersionIsToldOfAllHave) {
+  for (const MessageType type : {MessageType::kHello, MessageType::kStatus, MessageType::kProbe}) {
+    EXPECT_TRUE(CheckServed(type, 1).ok());
+  }
+  EXPECT_EQ(FirstOf({3, 5}).version, 3);
+}
+
 TEST(SessionVersions, TheAnswerIsInTheLatestOfBoth) {
   EXPECT_EQ(*AnswerVersion(FirstOf({18, 20}), kOurs, "1"), 20);
   EXPECT_EQ(*AnswerVersion(FirstOf({20, 30}), kOurs, "1"), 21);
