@@ -9,6 +9,7 @@
 #include "src/ipc/daemon_search.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/operator_socket.h"
+#include "src/ipc/session_versions.h"
 #include "src/ipc/socket_path.h"
 
 namespace harmonaize {
@@ -33,43 +34,54 @@ Result<ControlSocket> Connect(const std::string& socket) {
   return std::move(as_operator.ok() ? as_operator->socket : daemon.socket);
 }
 
+// A connection to a daemon, and the versions of the protocol that this program speaks.
+struct Asking {
+  ControlSocket connection;
+  VersionRange spoken;
+};
+
+// An answer of the daemon, as it came.
+template <typename Body>
+struct Answer {
+  Body body;
+  uint16_t version = 0;  // of the protocol, in which further requests are to be
+  std::string tail;
+};
+
+Result<Asking> Begin(const std::string& socket) {
+  HZ_ASSIGN_OR_RETURN(const VersionRange spoken, ClientVersions());
+  HZ_ASSIGN_OR_RETURN(ControlSocket connection, Connect(socket));
+  return Asking{std::move(connection), spoken};
+}
+
 // Returns the daemon's next message, unless that is a refusal.
-Result<ControlMessage> ReceiveAnswer(ControlSocket& connection, int within_ms) {
-  Result<ControlMessage> reply = connection.Receive(within_ms);
+template <typename Body>
+Result<Answer<Body>> ReceiveAnswer(Asking& asking, int within_ms) {
+  const Result<ControlMessage> reply = asking.connection.Receive(within_ms);
   if (reply.status().code() == Code::kInProgress) {
     return RemoteError("the daemon did not answer within {} s", within_ms / 1000);
   }
-  if (!reply.ok()) return reply;
+  if (!reply.ok()) return reply.status();
   HZ_ASSIGN_OR_RETURN(const MessageHeader header, DecodeHeader(reply->bytes));
-  HZ_RETURN_IF_ERROR(DecodeFailure(header, reply->bytes));
-  return reply;
+  HZ_RETURN_IF_ERROR(CheckAnswer(header, reply->bytes, asking.spoken));
+  HZ_ASSIGN_OR_RETURN(const Body body, DecodeBody<Body>(header, reply->bytes));
+  const auto* end = reinterpret_cast<const char*>(reply->bytes.data() + reply->bytes.size());
+  return Answer<Body>{body, header.version, std::string(end - header.tail_bytes, end)};
 }
 
+// Reads a document of so many bytes, whose first piece has come with `answer`; asks for the others.
 template <typename Body>
-Result<Body> BodyOf(const ControlMessage& reply) {
-  HZ_ASSIGN_OR_RETURN(const MessageHeader header, DecodeHeader(reply.bytes));
-  return DecodeBody<Body>(header, reply.bytes);
-}
-
-std::string_view TailOf(const ControlMessage& reply, size_t body_bytes) {
-  return std::string_view(reinterpret_cast<const char*>(reply.bytes.data()), reply.bytes.size())
-      .substr(sizeof(MessageHeader) + body_bytes);
-}
-
-// Reads a document of so many bytes, whose first piece has come; asks for the others.
-Result<std::string> ReadDocument(ControlSocket& connection, uint64_t bytes,
-                                 std::string_view first_piece) {
+Result<std::string> ReadDocument(Asking& asking, uint64_t bytes, Answer<Body> answer) {
   if (bytes > kMostBytes) return RemoteError("the daemon's answer has {} bytes", bytes);
-  std::string text(first_piece);
+  std::string text = std::move(answer.tail);
   while (text.size() < bytes) {
+    const DocumentRequest request{text.size()};
     HZ_RETURN_IF_ERROR(
-        connection.Send(Encode(MessageType::kDocument, DocumentRequest{text.size()})));
-    HZ_ASSIGN_OR_RETURN(const ControlMessage reply, ReceiveAnswer(connection, kAnswerWithinMs));
-    const Result<DocumentReply> body = BodyOf<DocumentReply>(reply);
-    if (!body.ok()) return body.status();
-    const std::string_view piece = TailOf(reply, sizeof(DocumentReply));
-    if (piece.empty()) break;
-    text += piece;
+        asking.connection.Send(Encode(MessageType::kDocument, request, {}, answer.version)));
+    HZ_ASSIGN_OR_RETURN(const Answer<DocumentReply> next,
+                        ReceiveAnswer<DocumentReply>(asking, kAnswerWithinMs));
+    if (next.tail.empty()) break;
+    text += next.tail;
   }
   if (text.size() != bytes) return RemoteError("the daemon's answer is not as long as it said");
   return text;
@@ -77,11 +89,11 @@ Result<std::string> ReadDocument(ControlSocket& connection, uint64_t bytes,
 
 template <typename Request>
 Result<std::string> FetchDocument(const std::string& socket, const Request& request) {
-  HZ_ASSIGN_OR_RETURN(ControlSocket connection, Connect(socket));
-  HZ_RETURN_IF_ERROR(connection.Send(Encode(Request::kType, request)));
-  HZ_ASSIGN_OR_RETURN(const ControlMessage reply, ReceiveAnswer(connection, kAnswerWithinMs));
-  HZ_ASSIGN_OR_RETURN(const DocumentReply body, BodyOf<DocumentReply>(reply));
-  return ReadDocument(connection, body.bytes, TailOf(reply, sizeof(DocumentReply)));
+  HZ_ASSIGN_OR_RETURN(Asking asking, Begin(socket));
+  HZ_RETURN_IF_ERROR(asking.connection.Send(EncodeFirst(request, asking.spoken)));
+  HZ_ASSIGN_OR_RETURN(Answer<DocumentReply> answer,
+                      ReceiveAnswer<DocumentReply>(asking, kAnswerWithinMs));
+  return ReadDocument(asking, answer.body.bytes, std::move(answer));
 }
 
 }  // namespace
@@ -114,16 +126,16 @@ Result<std::string> FetchProbe(const std::string& socket, const std::vector<std:
   if (sizeof(MessageHeader) + sizeof(ProbeRequest) + lines.size() > kMaxControlMessageBytes) {
     return InvalidArgument("{} addresses are too many for one probe", addresses.size());
   }
-  HZ_ASSIGN_OR_RETURN(ControlSocket connection, Connect(socket));
-  HZ_RETURN_IF_ERROR(connection.Send(
-      Encode(MessageType::kProbe, ProbeRequest{seconds}, std::as_bytes(std::span(lines)))));
+  HZ_ASSIGN_OR_RETURN(Asking asking, Begin(socket));
+  HZ_RETURN_IF_ERROR(asking.connection.Send(
+      EncodeFirst(ProbeRequest{seconds}, asking.spoken, std::as_bytes(std::span(lines)))));
   for (;;) {
-    HZ_ASSIGN_OR_RETURN(const ControlMessage reply, ReceiveAnswer(connection, kProbeStepWithinMs));
-    HZ_ASSIGN_OR_RETURN(const ProbeReply body, BodyOf<ProbeReply>(reply));
-    if (body.bytes > 0) {
-      return ReadDocument(connection, body.bytes, TailOf(reply, sizeof(ProbeReply)));
+    HZ_ASSIGN_OR_RETURN(Answer<ProbeReply> answer,
+                        ReceiveAnswer<ProbeReply>(asking, kProbeStepWithinMs));
+    if (answer.body.bytes > 0) {
+      return ReadDocument(asking, answer.body.bytes, std::move(answer));
     }
-    progress(FieldText(body.progress));
+    progress(FieldText(answer.body.progress));
   }
 }
 

@@ -31,6 +31,7 @@ constexpr auto kParameterNames = std::to_array<const char*>({
     "HARMONAIZE_JOB",
     "HARMONAIZE_JOB_KIND",
     "HARMONAIZE_NCCL_LIBRARY",
+    "HARMONAIZE_PROTOCOL",
     "HARMONAIZE_REQUIREMENTS",
     "HARMONAIZE_SOCKET",
     "NCCL_COMM_ID",

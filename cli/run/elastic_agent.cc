@@ -155,14 +155,14 @@ Result<Json> ElasticAgent::Renew(const std::string& id) {
   return Document(daemon_, {.method = "PUT", .target = "/v1/agents/" + id, .body = body.dump()});
 }
 
+// A daemon that was restarted does not know them any more. One that does not take them asks the job
+// about each offer.
 void ElasticAgent::StateRequirements() {
-  if (has_stated_ || options_.requirements.empty()) return;
-  const Result<std::string> stated =
-      CallDaemon(daemon_, {.method = "PUT",
-                           .target = "/v1/jobs/" + job_ + "/requirements",
-                           .body = options_.requirements,
-                           .content_type = "application/toml"});
-  has_stated_ = stated.ok();
+  if (options_.requirements.empty()) return;
+  static_cast<void>(CallDaemon(daemon_, {.method = "PUT",
+                                         .target = "/v1/jobs/" + job_ + "/requirements",
+                                         .body = options_.requirements,
+                                         .content_type = "application/toml"}));
 }
 
 void ElasticAgent::TakeIn(const Json& agent) {

@@ -83,9 +83,8 @@ class ElasticAgent {
   const FileDescriptor news_;  ///< An eventfd.
 
   // The thread's own.
-  std::string id_;   ///< The agent's at the daemon; "": it is not registered.
-  std::string job_;  ///< The job's id.
-  bool has_stated_ = false;
+  std::string id_;                      ///< The agent's at the daemon; "": it is not registered.
+  std::string job_;                     ///< The job's id.
   std::map<std::string, int> started_;  ///< Ranks that were ordered, by offer.
   std::set<pid_t> stopped_;             ///< Processes that were asked to leave.
   double unattached_since_ = 0;

@@ -17,6 +17,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/daemon_document.h"
 #include "cli/daemon_http.h"
 #include "cli/json_view.h"
 #include "cli/requirements/requirements_file.h"
@@ -142,6 +143,13 @@ Result<std::string> FindListeningDaemon() {
   return daemon.path;
 }
 
+// Checks that the daemon speaks a version of the protocol that ranks with this release's library
+// do: otherwise each of them would fail.
+Status CheckRelease(const std::string& socket) {
+  const Result<std::string> status = FetchDaemonStatus(socket);
+  return status.status().code() == Code::kInvalidUsage ? status.status() : Status::Ok();
+}
+
 // The job's daemon: one that runs already, a private one, or none.
 struct DaemonChoice {
   std::string socket;
@@ -175,6 +183,7 @@ Result<DaemonChoice> ChooseDaemon(const RunOptions& options, LauncherSignals& si
   if (options.daemon == "auto") {
     Result<std::string> socket = FindListeningDaemon();
     if (socket.ok()) {
+      HZ_RETURN_IF_ERROR(CheckRelease(*socket));
       choice.socket = *socket;
       return choice;
     }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,31 @@ std::string TenantName(const Json& tenant) {
                                                : fmt::format("{} ({})", name, by_number);
 }
 
+/// Describes the other daemons that this one works with, and those that it cannot work with.
+std::string OtherDaemons(const Json& cluster) {
+  std::string text = fmt::format("other daemons reach it at {}; linked with {}\n",
+                                 TextAt(cluster, "address"), TextAt(cluster, "linked_daemons"));
+  const Json& latest = At(At(cluster, "protocol"), "latest");
+  const auto is_older = [&latest](const Json& link) {
+    const Json& version = At(link, "protocol");
+    return version.is_number_unsigned() && latest.is_number_unsigned() && version < latest;
+  };
+  const Json& links = ListAt(cluster, "links");
+  const auto older = std::count_if(links.begin(), links.end(), is_older);
+  if (older > 0) {
+    text += fmt::format(
+        "of these, {} of an earlier release: what is new in this one works with "
+        "them only once they are updated\n",
+        older);
+  }
+  const Json& others = At(cluster, "daemons_of_other_releases");
+  if (!others.is_object()) return text;
+  for (const auto& [address, why] : others.items()) {
+    text += fmt::format("it cannot work with {}\n", why.is_string() ? TextOf(why) : address);
+  }
+  return text;
+}
+
 }  // namespace
 
 Result<std::string> StatusTable(std::string_view document) {
@@ -34,10 +60,7 @@ Result<std::string> StatusTable(std::string_view document) {
                                  TextAt(daemon, "socket"));
 
   const Json& cluster = At(json, "cluster");
-  if (cluster.is_object()) {
-    text += fmt::format("other daemons reach it at {}; linked with {}\n",
-                        TextAt(cluster, "address"), TextAt(cluster, "linked_daemons"));
-  }
+  if (cluster.is_object()) text += OtherDaemons(cluster);
 
   TextTable tenants(
       {"tenant", "sessions", "regions", "shared", "communicators", "operations", "bytes"}, 1);

@@ -43,8 +43,8 @@ constexpr int64_t kSessionBytes = 512 << 10;
 }  // namespace
 
 Result<std::shared_ptr<Reception>> Reception::Open(std::shared_ptr<EngineGate> gate,
-                                                   TenantIdentity tenant, int64_t workers) {
-  std::shared_ptr<Reception> reception(new Reception(std::move(gate), std::move(tenant), workers));
+                                                   TenantIdentity tenant, const Greeter& greeter) {
+  std::shared_ptr<Reception> reception(new Reception(std::move(gate), std::move(tenant), greeter));
   HZ_ASSIGN_OR_RETURN(reception->loop_, EventLoop::Create());
   try {
     // The thread is detached: it may stand still for as long as its tenant likes.
@@ -239,8 +239,8 @@ void Reception::Read(Guest& guest) {
   Result<ControlMessage> message = connection->Receive();
   if (message.status().code() == Code::kInProgress) return;
   if (!message.ok()) return drop();
+  const Result<MessageHeader> header = ReadHeader(guest, *message);
   guest.has_asked = true;
-  const Result<MessageHeader> header = DecodeHeader(message->bytes);
   const MessageType type = header.ok() ? header->type : MessageType::kHello;
   const bool has_session = guest.session != 0;
   const Status status = !header.ok()                        ? header.status()
@@ -253,6 +253,23 @@ void Reception::Read(Guest& guest) {
   Drop(connection, has_session ? fmt::format("(process {}) was cut off by the provider",
                                              connection->peer().process)
                                : "was not let in");
+}
+
+// The first request of a connection settles the version in which it is answered, and which no later
+// request may exceed.
+Result<MessageHeader> Reception::ReadHeader(const Guest& guest,
+                                            const ControlMessage& message) const {
+  HZ_ASSIGN_OR_RETURN(const MessageHeader header, DecodeHeader(message.bytes));
+  if (!guest.has_asked) {
+    HZ_ASSIGN_OR_RETURN(const uint16_t version, AnswerVersion(header, greeter_.versions, kVersion));
+    guest.connection->SetVersion(version);
+  }
+  const uint16_t settled = guest.connection->version();
+  if (!VersionRange{greeter_.versions.oldest, settled}.Has(header.version)) {
+    return InvalidUsage("a request in version {} of the session protocol, on a connection of {}",
+                        header.version, settled);
+  }
+  return header;
 }
 
 void Reception::Drop(const std::shared_ptr<Connection>& connection, const std::string& why,
@@ -350,7 +367,7 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello,
                       MapAndSeal(message.descriptors.front().get(), sizeof(SessionSegment)));
   auto* layout = reinterpret_cast<SessionSegment*>(segment.data());
   layout->header.magic = kSegmentMagic;
-  layout->header.version = kProtocolVersion;
+  layout->header.version = connection->version();
   layout->header.sleepers.store(kSleepersOnOneHost, std::memory_order_relaxed);
   layout->header.looking.store(static_cast<uint32_t>(Looking::kAsItPays),
                                std::memory_order_relaxed);
@@ -359,8 +376,10 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello,
 
   HelloReply reply;
   reply.session = gate_->NextSession();
-  reply.workers = static_cast<uint32_t>(workers_);
+  reply.workers = static_cast<uint32_t>(greeter_.workers);
   SetFieldText(reply.daemon_version, kVersion);
+  reply.oldest_version = greeter_.versions.oldest;
+  reply.latest_version = greeter_.versions.latest;
   guest.session = reply.session;
 
   struct Opening {
@@ -395,6 +414,7 @@ Status Reception::OpenSession(Guest& guest, const HelloRequest& hello,
 
 Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMessage message) {
   const std::shared_ptr<Connection>& connection = guest.connection;
+  HZ_RETURN_IF_ERROR(CheckServed(header.type, connection->version()));
   if (header.type == MessageType::kDocument) return ReplyPiece(*connection, header, message);
   std::shared_ptr<RegionMemory> region;
   if (header.type == MessageType::kRegisterRegion) {

@@ -21,6 +21,7 @@
 #include "daemon/tenant/region.h"
 #include "daemon/tenant/session_keeper.h"
 #include "src/base/status.h"
+#include "src/ipc/session_versions.h"
 
 namespace harmonaize::daemon {
 
@@ -34,9 +35,14 @@ namespace harmonaize::daemon {
 /// again once its request was answered.
 class Reception : public std::enable_shared_from_this<Reception> {
  public:
-  /// Starts a reception. `workers` is the number of workers that the answer to a hello tells.
+  /// What the answer to a hello tells of the daemon.
+  struct Greeter {
+    int64_t workers = 0;
+    VersionRange versions = kSessionVersions;  ///< Those that it speaks.
+  };
+  /// Starts a reception.
   static Result<std::shared_ptr<Reception>> Open(std::shared_ptr<EngineGate> gate,
-                                                 TenantIdentity tenant, int64_t workers);
+                                                 TenantIdentity tenant, const Greeter& greeter);
 
   Reception(const Reception&) = delete;
   Reception& operator=(const Reception&) = delete;
@@ -68,8 +74,8 @@ class Reception : public std::enable_shared_from_this<Reception> {
     uint64_t took_ns = 0;   ///< The engine's time, in nanoseconds.
   };
 
-  Reception(std::shared_ptr<EngineGate> gate, TenantIdentity tenant, int64_t workers)
-      : gate_(std::move(gate)), tenant_(std::move(tenant)), workers_(workers) {}
+  Reception(std::shared_ptr<EngineGate> gate, TenantIdentity tenant, const Greeter& greeter)
+      : gate_(std::move(gate)), tenant_(std::move(tenant)), greeter_(greeter) {}
 
   void Run();
   void Charge(int64_t nanoseconds);
@@ -83,6 +89,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
 
   void OnReadable(const std::shared_ptr<Connection>& connection);
   void Read(Guest& guest);
+  Result<MessageHeader> ReadHeader(const Guest& guest, const ControlMessage& message) const;
   Status Greet(Guest& guest, const MessageHeader& header, const ControlMessage& message);
   Status OpenSession(Guest& guest, const HelloRequest& hello, const ControlMessage& message);
   Status Forward(Guest& guest, const MessageHeader& header, ControlMessage message);
@@ -107,7 +114,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
 
   const std::shared_ptr<EngineGate> gate_;
   const TenantIdentity tenant_;
-  const int64_t workers_;
+  const Greeter greeter_;
   std::unique_ptr<EventLoop> loop_;
   std::atomic<bool> closing_{false};
   std::atomic<bool> closed_{false};

@@ -270,8 +270,11 @@ Status Server::HandOver(std::unique_ptr<Connection>* connection) {
     return InvalidUsage("this host's daemon serves {} tenants, which is as many as it may",
                         kMostReceptions);
   }
-  HZ_ASSIGN_OR_RETURN(std::shared_ptr<Reception> opened,
-                      Reception::Open(gate_, (*connection)->tenant(), config_.workers));
+  HZ_ASSIGN_OR_RETURN(
+      std::shared_ptr<Reception> opened,
+      Reception::Open(gate_, (*connection)->tenant(),
+                      {.workers = config_.workers,
+                       .versions = config_.session_versions.value_or(kSessionVersions)}));
   receptions_[key] = opened;
   opened->Receive(connection);
   return Status::Ok();

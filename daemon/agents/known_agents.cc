@@ -76,13 +76,7 @@ void KnownAgents::OnAttach(transport::PeerId peer, const AttachMessage& attach) 
 // The ticket tells for which job it is, and only a host with communicators of the job can tie.
 Status KnownAgents::CheckAttach(const AttachMessage& attach, Job** job) const {
   const JobIdentity id = DecodeJob(attach.job);
-  HZ_RETURN_IF_ERROR(services_.tickets->Check(
-      [&] {
-        TicketDigest digest{};
-        std::copy_n(attach.digest.begin(), digest.size(), digest.begin());
-        return digest;
-      }(),
-      id, attach.user, nullptr));
+  HZ_RETURN_IF_ERROR(services_.tickets->Check(DigestIn(attach.digest), id, attach.user, nullptr));
   for (const auto& [key, one] : services_.jobs->all()) {
     const bool is_it = one->id == id && one->tenant->identity.across_hosts == attach.user;
     if (!is_it || !services_.by_job->Has(one.get())) continue;

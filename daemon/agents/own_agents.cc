@@ -67,8 +67,8 @@ Result<uint64_t> OwnAgents::Add(Tenant* tenant, const AgentOrder& order) {
 }
 
 Status OwnAgents::Renew(const Tenant& tenant, uint64_t number, const AgentOrder& order) {
-  HZ_ASSIGN_OR_RETURN(const Agents::iterator found, FindOf(tenant.identity.number, number));
-  Agent& agent = found->second;
+  HZ_RETURN_IF_ERROR(CheckIsOf(tenant.identity.number, number));
+  Agent& agent = agents_.at(number);
   agent.renewed_ns = MonotonicNanoseconds();
   if (agent.view.places != order.places) agent.told_ns = 0;
   agent.view.places = order.places;
@@ -76,8 +76,8 @@ Status OwnAgents::Renew(const Tenant& tenant, uint64_t number, const AgentOrder&
 }
 
 Status OwnAgents::Remove(const Tenant& tenant, uint64_t number) {
-  HZ_ASSIGN_OR_RETURN(const Agents::iterator found, FindOf(tenant.identity.number, number));
-  End(found);
+  HZ_RETURN_IF_ERROR(CheckIsOf(tenant.identity.number, number));
+  End(agents_.find(number));
   return Status::Ok();
 }
 
@@ -104,15 +104,15 @@ Status OwnAgents::TakeTicket(Agent& agent, const std::string& text) {
   return Status::Ok();
 }
 
-Result<OwnAgents::Agents::iterator> OwnAgents::FindOf(uint32_t tenant, uint64_t number) {
+Status OwnAgents::CheckIsOf(uint32_t tenant, uint64_t number) const {
   const auto found = agents_.find(number);
-  if (found == agents_.end() || found->second.tenant->identity.number != tenant) {
-    return Unavailable(
-        "you have no such agent here: it has ended, was not renewed for {:.0f} s, or the daemon "
-        "was restarted; register it again",
-        kLeaseSeconds);
+  if (found != agents_.end() && found->second.tenant->identity.number == tenant) {
+    return Status::Ok();
   }
-  return found;
+  return Unavailable(
+      "you have no such agent here: it has ended, was not renewed for {:.0f} s, or the daemon was "
+      "restarted; register it again",
+      kLeaseSeconds);
 }
 
 void OwnAgents::End(Agents::iterator agent) {
@@ -147,9 +147,8 @@ AgentReport OwnAgents::Describe(const Agent& agent) const {
 }
 
 Result<AgentReport> OwnAgents::Find(uint32_t tenant, uint64_t number) const {
-  HZ_ASSIGN_OR_RETURN(const Agents::iterator found,
-                      const_cast<OwnAgents*>(this)->FindOf(tenant, number));
-  return Describe(found->second);
+  HZ_RETURN_IF_ERROR(CheckIsOf(tenant, number));
+  return Describe(agents_.at(number));
 }
 
 std::vector<AgentReport> OwnAgents::All(std::optional<uint32_t> tenant) const {

@@ -130,7 +130,7 @@ class OwnAgents {
   void TellHosts(Agent& agent, bool gone, uint64_t now_ns);
   void Untie(Agent& agent, transport::PeerId peer);
   void End(Agents::iterator agent);
-  Result<Agents::iterator> FindOf(uint32_t tenant, uint64_t number);
+  Status CheckIsOf(uint32_t tenant, uint64_t number) const;
   AgentReport Describe(const Agent& agent) const;
 
   const Services services_;

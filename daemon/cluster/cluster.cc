@@ -25,12 +25,26 @@ constexpr size_t kMostReason = 512;
 /// reaches all hosts of its communicator at once.
 constexpr int kMostReachedAtOnce = 1024;
 
+/// Most daemons of other releases that are remembered for the status. A tenant can name any address
+/// in an id, so their number has no bound of its own.
+constexpr size_t kMostOfOtherReleases = 64;
+
 /// Most operations that are cancelled before the engine looks at other tenants' work.
 constexpr uint64_t kCancelledAtOnce = 1024;
 
 /// Returns the tenant's number; none for the daemon itself.
 std::optional<uint32_t> NumberOf(const std::optional<TenantIdentity>& tenant) {
   return tenant.has_value() ? std::optional(tenant->number) : std::nullopt;
+}
+
+/// Returns why a daemon cannot be reached, in words that name no address.
+Status ForTenants(const Status& why) {
+  if (why.code() != Code::kInvalidUsage) {
+    return RemoteError("the daemon of another host cannot be reached");
+  }
+  return RemoteError(
+      "the daemon of another host is of another release than this host's, and they speak no "
+      "version of their protocol in common: the provider has to update one of them");
 }
 
 Result<transport::ClusterKey> KeyOf(const ClusterConfig& config) {
@@ -70,6 +84,8 @@ Result<std::unique_ptr<Cluster>> Cluster::Create(
   options.allow_unauthenticated = config.allow_unauthenticated;
   options.congestion_control = config.congestion_control;
   options.dead_after_ns = static_cast<uint64_t>(config.dead_after_seconds * 1e9);
+  cluster->versions_ = config.versions.value_or(transport::kClusterVersions);
+  options.versions = cluster->versions_;
   if (cluster->fabric_ != nullptr) {
     const int host = cluster->fabric_->HostNamed(cluster->host_name_);
     HZ_ASSIGN_OR_RETURN(options.rails, FabricRails(cluster->fabric_->fabric()).RailsOf(host));
@@ -214,6 +230,11 @@ void Cluster::Reach(const std::string& address, ReachDone done) {
 
 void Cluster::OnReached(const std::string& address, const Result<transport::PeerId>& peer) {
   const Reaching reached = std::move(reaching_.extract(address).mapped());
+  const bool other_release = peer.status().code() == Code::kInvalidUsage;
+  if (!other_release) of_other_releases_.erase(address);
+  if (other_release && of_other_releases_.size() < kMostOfOtherReleases) {
+    of_other_releases_[address] = peer.status().message();
+  }
   if (!peer.ok()) {
     const LogFor log_for(reached.for_tenant);
     GuardedAndLogged("the log of a daemon that cannot be reached", [&] {
@@ -222,7 +243,7 @@ void Cluster::OnReached(const std::string& address, const Result<transport::Peer
     });
   }
   for (const ReachDone& done : reached.waiting) {
-    done(peer.ok() ? peer : RemoteError("the daemon of another host cannot be reached"));
+    done(peer.ok() ? peer : ForTenants(peer.status()));
   }
 }
 
@@ -247,6 +268,7 @@ Status Cluster::SendAs(transport::ControlSender sender, transport::PeerId peer,
     loop_->Post([this, message] { events_->OnMessage(kThisDaemon, message); });
     return Status::Ok();
   }
+  HZ_RETURN_IF_ERROR(CheckKnown(peer, message.kind()));
   const Status sent = transport_->SendControl(peer, EncodeMessage(message), sender);
   readable_ = true;
   switch (sent.code()) {
@@ -256,6 +278,16 @@ Status Cluster::SendAs(transport::ControlSender sender, transport::PeerId peer,
       return RemoteError("another host's daemon does not keep up with what it is told");
     default: return Status::Ok();  // of lost daemons OnPeerLost tells
   }
+}
+
+Status Cluster::CheckKnown(transport::PeerId peer, MessageKind kind) const {
+  const auto found = peers_.find(peer);
+  const uint32_t first = FirstVersionOf(kind);
+  if (found == peers_.end() || found->second.version >= first) return Status::Ok();
+  return InvalidUsage(
+      "this needs version {} of the protocol between daemons, and with the daemon of another host "
+      "version {} is spoken: the provider has to update the older one",
+      first, found->second.version);
 }
 
 void Cluster::CancelMany(transport::PeerId peer, uint64_t first, uint64_t end,
@@ -289,8 +321,9 @@ bool Cluster::Arm() {
 void Cluster::OnPeerUp(transport::PeerId peer, const transport::PeerInfo& info) {
   GuardedAndLogged("a link to another daemon", [&] {
     peers_[peer] = info;
-    Log(LogLevel::kInfo, kLogNet, "linked with the daemon at {} by {} rails",
-        info.address.ToString(), info.rails);
+    Log(LogLevel::kInfo, kLogNet,
+        "linked with the daemon at {} by {} rails, in version {} of the protocol",
+        info.address.ToString(), info.rails, info.version);
   });
 }
 
@@ -301,6 +334,7 @@ void Cluster::OnPeerLost(transport::PeerId peer, const std::string& reason) {
         CleanText(reason, kMostReason));
   });
   peers_.erase(peer);
+  not_understood_.erase(peer);
   GuardedAndLogged("the loss of a daemon", [&] { events_->OnPeerLost(peer); });
 }
 
@@ -308,6 +342,14 @@ void Cluster::OnControl(transport::PeerId peer, std::span<const std::byte> messa
   GuardedAndLogged("a message of another daemon", [&] {
     const Result<ClusterMessage> decoded = DecodeMessage(message);
     if (decoded.ok()) return events_->OnMessage(peer, *decoded);
+    // A later release has added the kind. What it asks for is not done, and all else goes on.
+    if (decoded.status().code() == Code::kInvalidUsage) {
+      if (!not_understood_.insert(peer).second) return;
+      return Log(LogLevel::kWarning, kLogNet,
+                 "the daemon at {} sends what this one does not know: {}",
+                 peers_.contains(peer) ? peers_.at(peer).address.ToString() : "an unknown address",
+                 decoded.status().message());
+    }
     transport_->Disconnect(peer, decoded.status().message());
   });
 }

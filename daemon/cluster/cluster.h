@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,8 +74,8 @@ class Cluster final : private transport::TransportEvents {
   /// To kThisDaemon the message comes later, as from others, and never from within this call.
   void Send(transport::PeerId peer, const ClusterMessage& message);
   /// Sends a message that a tenant causes, in the same way. Errors: kRemoteError if as much of this
-  /// tenant's waits for the daemon as may; kInternalError for a message that is too long. Nothing
-  /// is sent then.
+  /// tenant's waits for the daemon as may; kInternalError for a message that is too long;
+  /// kInvalidUsage for a message that the daemon does not know (CheckKnown). Nothing is sent then.
   [[nodiscard]] Status SendFor(const TenantIdentity& tenant, transport::PeerId peer,
                                const ClusterMessage& message);
   /// Answers a message about a communicator that is not here, so that its tenant is not known. Not
@@ -92,6 +93,14 @@ class Cluster final : private transport::TransportEvents {
   size_t peers() const { return peers_.size(); }
   /// Returns whether the link to a peer is up. A link that is down never comes up again.
   bool Linked(transport::PeerId peer) const { return peers_.contains(peer); }
+  /// The versions of the protocol between daemons that this one speaks.
+  const VersionRange& versions() const { return versions_; }
+  /// Checks that a daemon knows messages of this kind; of one that is not linked nothing is known.
+  /// Errors: kInvalidUsage, for tenants, if its release is too old.
+  Status CheckKnown(transport::PeerId peer, MessageKind kind) const;
+  /// Daemons that could not be reached because they speak no version of the protocol that this one
+  /// does: the reason by address.
+  const std::map<std::string, std::string>& of_other_releases() const { return of_other_releases_; }
   const std::map<transport::PeerId, transport::PeerInfo>& linked() const { return peers_; }
 
   /// Does what can be done now. Returns false if there was nothing to do. `busy` tells whether data
@@ -130,12 +139,15 @@ class Cluster final : private transport::TransportEvents {
   std::shared_ptr<const FabricModel> fabric_;
   std::string host_name_;
   std::unique_ptr<transport::Transport> transport_;
+  VersionRange versions_;
   transport::NetworkAddress listening_;
   std::string address_;
   PortWait port_;
   std::string controller_;
   std::map<transport::PeerId, transport::PeerInfo> peers_;
   std::map<std::string, Reaching> reaching_;  // by address
+  std::map<std::string, std::string> of_other_releases_;
+  std::set<transport::PeerId> not_understood_;  ///< Peers that have sent an unknown kind.
   bool readable_ = true;
   int quiet_rounds_ = 0;
 };

@@ -7,6 +7,7 @@
 
 #include "daemon/config/policy.h"
 #include "src/base/status.h"
+#include "src/base/version_range.h"
 #include "src/planner/stated_costs.h"
 
 namespace harmonaize::daemon {
@@ -103,6 +104,9 @@ struct ClusterConfig {
   std::string congestion_control = "auto";
   /// Silence, in seconds, after which another daemon is taken for dead.
   double dead_after_seconds = 2;
+  /// Versions that are spoken with other daemons, for tests of releases apart; no key stands for
+  /// it. nullopt: transport::kClusterVersions.
+  std::optional<VersionRange> versions = {};
 };
 
 /// How plans for several hosts are chosen.
@@ -204,6 +208,9 @@ struct LogConfig {
 /// The provider's configuration of one daemon; every value has a default that works.
 struct Config {
   std::string socket_path;
+  /// Versions that are spoken with clients, for tests of releases apart; no key stands for it.
+  /// nullopt: kSessionVersions.
+  std::optional<VersionRange> session_versions = {};
   /// Access bits of the socket file. They decide who may become a tenant.
   int64_t socket_mode = 0666;
   /// The socket at which operators connect, who see all tenants; "": OperatorSocketPath of the

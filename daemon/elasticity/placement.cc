@@ -31,8 +31,8 @@ Placement::Placement(const ElasticWorld& world) : world_(&world) {
 std::optional<size_t> Placement::HostToGrow(size_t job, int32_t ranks) const {
   std::optional<size_t> best;
   const auto is_better = [&](size_t host) {
-    const bool has_ranks = this->ranks(job, host) > 0;
-    if (has_ranks != (this->ranks(job, *best) > 0)) return has_ranks;
+    const bool has_ranks = RanksAt(job, host) > 0;
+    if (has_ranks != (RanksAt(job, *best) > 0)) return has_ranks;
     return world_->hosts[host].link_load < world_->hosts[*best].link_load;
   };
   for (size_t host = 0; host < free_.size(); ++host) {
@@ -45,12 +45,11 @@ std::optional<size_t> Placement::HostToGrow(size_t job, int32_t ranks) const {
 std::optional<size_t> Placement::HostToShrink(size_t job, int32_t ranks) const {
   std::optional<size_t> best;
   const auto is_better = [&](size_t host) {
-    if (this->ranks(job, host) != this->ranks(job, *best))
-      return this->ranks(job, host) < this->ranks(job, *best);
+    if (RanksAt(job, host) != RanksAt(job, *best)) return RanksAt(job, host) < RanksAt(job, *best);
     return world_->hosts[host].link_load > world_->hosts[*best].link_load;
   };
   for (size_t host = 0; host < free_.size(); ++host) {
-    if (this->ranks(job, host) >= ranks && (!best.has_value() || is_better(host))) best = host;
+    if (RanksAt(job, host) >= ranks && (!best.has_value() || is_better(host))) best = host;
   }
   return best;
 }
@@ -72,7 +71,7 @@ double Placement::StretchWith(size_t job, size_t host, int32_t ranks) const {
   double load = 0;
   int hosts = 0;
   for (size_t i = 0; i < free_.size(); ++i) {
-    const int32_t here = this->ranks(job, i) + (i == host ? ranks : 0);
+    const int32_t here = RanksAt(job, i) + (i == host ? ranks : 0);
     if (here <= 0) continue;
     ++hosts;
     load = std::max(load, world_->hosts[i].link_load);

@@ -44,7 +44,7 @@ class Placement {
  private:
   double StretchWith(size_t job, size_t host, int32_t ranks) const;
 
-  int32_t ranks(size_t job, size_t host) const { return ranks_[job * free_.size() + host]; }
+  int32_t RanksAt(size_t job, size_t host) const { return ranks_[job * free_.size() + host]; }
 
   const ElasticWorld* world_;          // not owned
   std::vector<int32_t> ranks_;         // by job and host

@@ -159,6 +159,8 @@ bool TicketClient::Spread(const Job& job, uint64_t number) {
     const Roster& roster = group->roster();
     const auto send = [&](transport::PeerId peer) {
       if (peer == kThisDaemon || !services_.cluster->Linked(peer)) return;
+      // A daemon of a release without tickets keeps none.
+      if (!services_.cluster->CheckKnown(peer, MessageKind::kBurnTickets).ok()) return;
       const BurnTicketsMessage burn{.about = roster.key, .number = number};
       all &= services_.cluster->SendFor(job.tenant->identity, peer, burn).ok();
     };
@@ -245,6 +247,8 @@ void TicketClient::OnReached(uint32_t session, const ComeMessage& come,
   const auto found = newcomers_.find(session);
   if (found == newcomers_.end() || found->second.call != come.call) return;  // gone meanwhile
   if (!peer.ok()) return Conclude(&found->second, HomeLost());
+  const Status known = services_.cluster->CheckKnown(*peer, MessageKind::kCome);
+  if (!known.ok()) return Conclude(&found->second, known);
   found->second.peer = *peer;
   services_.cluster->Send(*peer, come);
 }

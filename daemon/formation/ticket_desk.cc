@@ -39,6 +39,12 @@ TicketDigest DigestOf(const Ticket& ticket) {
   return digest;
 }
 
+TicketDigest DigestIn(const std::vector<uint8_t>& bytes) {
+  TicketDigest digest{};
+  std::copy_n(bytes.begin(), std::min(bytes.size(), digest.size()), digest.begin());
+  return digest;
+}
+
 // On one host a tenant can be more than its user; other daemons know users alone.
 bool TicketDesk::IsOwner(const Order& order, const Asker& asker) {
   const bool is_other = asker.tenant != nullptr && order.made_here && asker.tenant != order.owner;

@@ -29,6 +29,8 @@ namespace harmonaize::daemon {
 using TicketDigest = std::array<uint8_t, kTicketDigestBytes>;
 
 TicketDigest DigestOf(const Ticket& ticket);
+/// Returns the digest in a message; zeros stand for what it lacks.
+TicketDigest DigestIn(const std::vector<uint8_t>& bytes);
 
 /// A process that waits for a place in a job, by its daemon and the number of its call there.
 struct NewcomerKey {

@@ -34,12 +34,6 @@ TicketDesk::JobKey KeyOf(const Job& job) {
   return {job.tenant->identity.number, job.id};
 }
 
-TicketDigest DigestIn(const std::vector<uint8_t>& bytes) {
-  TicketDigest digest{};
-  std::copy_n(bytes.begin(), std::min(bytes.size(), digest.size()), digest.begin());
-  return digest;
-}
-
 FormationKey GrowthOf(uint64_t parent) {
   return {FormationKey::Kind::kGrow, {}, 0, parent, 0};
 }

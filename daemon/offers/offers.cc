@@ -385,9 +385,6 @@ void Offers::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
 
 void Offers::OnFormed(const Communicator& communicator, int hosts) {
   if (hosts > 1) OnTied(*communicator.job());
-  if (!book_.has_live()) return;
-  // Ranks that hear of offers from now on know the new numbers alone.
-  services_.loop->Post(lifetime_.Guard([this] { Look(); }));
 }
 
 void Offers::OnTied(const Job& job) {

@@ -34,7 +34,10 @@ json DescribeLinks(const Cluster& cluster) {
             rail.arrival_queue_seconds < 0 ? json(nullptr) : json(rail.arrival_queue_seconds)},
            {"astray", rail.astray}});
     }
-    links.push_back({{"peer", link.remote.ToString()}, {"rails", std::move(rails)}});
+    const auto info = cluster.linked().find(link.peer);
+    links.push_back({{"peer", link.remote.ToString()},
+                     {"protocol", info == cluster.linked().end() ? 0 : info->second.version},
+                     {"rails", std::move(rails)}});
   }
   return links;
 }
@@ -152,10 +155,13 @@ json TransportStatus(const Cluster& cluster) {
 json ClusterStatus(const ReportSources& sources, uint64_t now_ns) {
   const Cluster& cluster = *sources.cluster;
   const ControlLoop& loop = *sources.control_loop;
+  const VersionRange& spoken = cluster.versions();
   json status = {{"address", cluster.address()},
                  {"host", cluster.host_name()},
+                 {"protocol", {{"oldest", spoken.oldest}, {"latest", spoken.latest}}},
                  {"linked_daemons", cluster.peers()},
-                 {"links", DescribeLinks(cluster)}};
+                 {"links", DescribeLinks(cluster)},
+                 {"daemons_of_other_releases", cluster.of_other_releases()}};
   if (loop.nics() != nullptr) {
     status["nics"] = DescribeNics(*loop.nics());
     status["rdma_ports"] = DescribeRdma(*loop.nics());

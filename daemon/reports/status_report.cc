@@ -16,6 +16,7 @@
 #include "daemon/version.h"
 #include "src/base/clock.h"
 #include "src/executor/host/executor.h"
+#include "src/ipc/session_versions.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -90,6 +91,7 @@ json DescribeProcesses(const ReportSources& sources, const Tenant& tenant) {
     processes.push_back({{"session", id},
                          {"process", session->process()},
                          {"gang", session->gang()},
+                         {"protocol", session->connection().version()},
                          {"program", session->program()},
                          {"operations", session->operations()},
                          {"doorbells", session->doorbells()},
@@ -144,11 +146,13 @@ json DescribeWorkers(const Executor& executor) {
 }  // namespace
 
 json DaemonStatus(const ReportSources& sources, const Reader& reader) {
+  const VersionRange spoken = sources.config->session_versions.value_or(kSessionVersions);
   json status = {
       {"version", kVersion},
       {"pid", getpid()},
       {"uptime_seconds", static_cast<double>(MonotonicNanoseconds() - sources.started_ns) * 1e-9},
       {"socket", sources.config->socket_path},
+      {"protocol", {{"oldest", spoken.oldest}, {"latest", spoken.latest}}},
       {"workers", sources.executor->machine().workers}};
   if (!reader.is_operator) return status;
   status["worker_counters"] = DescribeWorkers(*sources.executor);

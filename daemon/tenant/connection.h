@@ -68,6 +68,11 @@ class Connection {
   int process_fd() const { return process_.get(); }
   Result<ControlMessage> Receive() { return socket_.Receive(0); }
 
+  /// The version of the session protocol in which the connection is answered.
+  uint16_t version() const { return version_; }
+  /// Sets it, before the first request is dealt with. Thread: the reception's.
+  void SetVersion(uint16_t version) { version_ = version; }
+
   // Answers. Thread: engine while a request is with the engine, else the reception's. A tenant that
   // does not read its answers is cut off. The reception sends the engine's answers (SendOutgoing):
   // sending wakes the threads that wait at the other end, and a tenant can have millions of them.
@@ -78,11 +83,11 @@ class Connection {
              std::span<const std::byte> tail = {}) {
     Result<std::vector<FileDescriptor>> sent = Duplicates(descriptors);
     if (!sent.ok()) return ReplyFailure(type, sent.status());
-    Say(Encode(type, body, tail), std::move(*sent));
+    Say(Encode(type, body, tail, version_), std::move(*sent));
     NoteAnswered();
   }
   void ReplyFailure(MessageType type, const Status& status) {
-    Say(EncodeFailure(type, status), {});
+    Say(EncodeFailure(type, status, version_), {});
     NoteAnswered();
   }
   /// Replies with the first piece of a document, after a `body` that says how long it is. The
@@ -95,7 +100,7 @@ class Connection {
   /// Sends a message ahead of the answer.
   template <typename Body>
   void Tell(MessageType type, const Body& body) {
-    Say(Encode(type, body), {});
+    Say(Encode(type, body, {}, version_), {});
   }
 
   /// Sets the call that tells the reception that SendOutgoing has something to send. Messages of a
@@ -178,6 +183,7 @@ class Connection {
   const std::shared_ptr<Account> account_;
   Holding place_;
   Holding memory_;
+  uint16_t version_ = kProtocolVersion;
   std::atomic<bool> gone_{false};
   std::shared_ptr<const Document> document_;
   std::shared_ptr<void> remains_;

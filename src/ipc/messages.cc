@@ -58,9 +58,27 @@ bool AnswerMayTakeLong(MessageType type) {
   }
 }
 
-std::vector<std::byte> EncodeFailure(MessageType type, const Status& status) {
+uint16_t FirstVersionOf(MessageType type) {
+  switch (type) {
+    case MessageType::kMakeTicket:
+    case MessageType::kBurnTickets:
+    case MessageType::kNewcomers:
+    case MessageType::kAdmit:
+    case MessageType::kJoinJob: return 20;
+    default: return kOldestProtocolVersion;
+  }
+}
+
+VersionRange VersionsOf(const MessageHeader& request) {
+  const uint32_t oldest = request.version;
+  const bool says_latest = request.code > 0 && request.code <= UINT16_MAX;
+  return {oldest, says_latest ? std::max(oldest, static_cast<uint32_t>(request.code)) : oldest};
+}
+
+std::vector<std::byte> EncodeFailure(MessageType type, const Status& status, uint16_t version) {
   const std::string& text = status.message();
   MessageHeader header;
+  header.version = version;
   header.type = type;
   header.code = static_cast<int32_t>(status.code());
   header.tail_bytes = static_cast<uint32_t>(text.size());
@@ -78,12 +96,6 @@ Result<MessageHeader> DecodeHeader(std::span<const std::byte> bytes) {
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kSegmentMagic) {
     return InvalidArgument("a control message does not start with Harmonaize's magic number");
-  }
-  if (header.version != kProtocolVersion) {
-    return InvalidUsage(
-        "the peer speaks version {} of the control protocol and this side version {}: install the "
-        "same release of the library and of the daemon",
-        header.version, kProtocolVersion);
   }
   if (header.tail_bytes > bytes.size() - sizeof header) {
     return InvalidArgument("a control message promises {} bytes that it does not have",

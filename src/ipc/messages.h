@@ -13,6 +13,7 @@
 #include "src/base/clean_text.h"
 #include "src/base/collective.h"
 #include "src/base/status.h"
+#include "src/base/version_range.h"
 #include "src/ipc/session_segment.h"
 #include "src/ipc/ticket.h"
 #include "src/ipc/unique_id.h"
@@ -23,6 +24,10 @@ namespace harmonaize {
 // The control socket's messages. The tenant asks, the daemon answers, one message at a time. A
 // message is a MessageHeader, one plain struct, and for some a tail of 32-bit numbers or text.
 // Integers are in the machine's byte order, because both ends are on one host.
+//
+// Client and daemon may be of releases that are one apart: src/ipc/session_versions.h. The header
+// and the form of a failure are the same in all versions. A type is only added, and FirstVersionOf
+// tells since when. A struct grows at its end alone, and says by a BytesIn how long it was before.
 
 enum class MessageType : uint16_t {
   kHello = 1,
@@ -58,12 +63,15 @@ enum class MessageType : uint16_t {
 const char* RequestName(MessageType type);
 /// Returns whether the answer may take long although all is well, because it waits for other hosts.
 bool AnswerMayTakeLong(MessageType type);
+/// Returns the first version of the protocol that has the request.
+uint16_t FirstVersionOf(MessageType type);
 
 struct MessageHeader {
   uint32_t magic = kSegmentMagic;
-  uint16_t version = kProtocolVersion;
+  uint16_t version = kProtocolVersion;  ///< The one in which the message is written.
   MessageType type = MessageType::kHello;
-  /// In a reply: the Code. A failure's text is the tail.
+  /// In a reply: the Code. A failure's text is the tail. In a request: the latest version that the
+  /// client speaks; 0: `version`.
   int32_t code = 0;
   /// Bytes after the plain struct.
   uint32_t tail_bytes = 0;
@@ -95,6 +103,13 @@ struct HelloReply {
   /// Operations that the session may have posted and not yet seen retired (SessionSegment). The
   /// daemon ends a session that posts more.
   uint64_t most_operations = 0;
+  // Since version 21: the versions that the daemon speaks.
+  uint32_t oldest_version = 0;
+  uint32_t latest_version = 0;
+
+  static constexpr size_t BytesIn(uint16_t version) {
+    return version < 21 ? offsetof(HelloReply, oldest_version) : sizeof(HelloReply);
+  }
 };
 
 struct CreateIdRequest {
@@ -340,41 +355,78 @@ struct ProbeReply {
   char progress[120] = {};
 };
 
-/// Returns header, body and tail in one buffer.
+/// Returns the length of a plain struct in a version of the protocol.
 template <typename Body>
-std::vector<std::byte> Encode(MessageType type, const Body& body,
-                              std::span<const std::byte> tail = {}) {
-  static_assert(std::is_trivially_copyable_v<Body>);
-  MessageHeader header;
-  header.type = type;
-  header.tail_bytes = static_cast<uint32_t>(tail.size());
-  std::vector<std::byte> bytes(sizeof header + sizeof body + tail.size());
-  std::memcpy(bytes.data(), &header, sizeof header);
-  std::memcpy(bytes.data() + sizeof header, &body, sizeof body);
-  if (!tail.empty())
-    std::memcpy(bytes.data() + sizeof header + sizeof body, tail.data(), tail.size());
-  return bytes;
+constexpr size_t BodyBytes(uint16_t version) {
+  if constexpr (requires { Body::BytesIn(version); }) {
+    return Body::BytesIn(version);
+  } else {
+    return sizeof(Body);
+  }
 }
 
-/// Returns a reply that reports a failure.
-std::vector<std::byte> EncodeFailure(MessageType type, const Status& status);
+/// Returns header, body and tail in one buffer, as they are in `header.version`. Sets the header's
+/// length of the tail.
+template <typename Body>
+std::vector<std::byte> Encode(MessageHeader header, const Body& body,
+                              std::span<const std::byte> tail) {
+  static_assert(std::is_trivially_copyable_v<Body>);
+  header.tail_bytes = static_cast<uint32_t>(tail.size());
+  const size_t body_bytes = BodyBytes<Body>(header.version);
+  std::vector<std::byte> bytes(sizeof header + body_bytes + tail.size());
+  std::memcpy(bytes.data(), &header, sizeof header);
+  std::memcpy(bytes.data() + sizeof header, &body, body_bytes);
+  if (!tail.empty()) {
+    std::memcpy(bytes.data() + sizeof header + body_bytes, tail.data(), tail.size());
+  }
+  return bytes;
+}
+template <typename Body>
+std::vector<std::byte> Encode(MessageType type, const Body& body,
+                              std::span<const std::byte> tail = {},
+                              uint16_t version = kProtocolVersion) {
+  return Encode(MessageHeader{.version = version, .type = type}, body, tail);
+}
 
-/// Returns the header of an untrusted message, checked for magic, version and length.
+/// Returns the first request of a connection, by a client that speaks these versions. It is written
+/// in the oldest of them that has the request.
+template <typename Request>
+std::vector<std::byte> EncodeFirst(const Request& request, const VersionRange& spoken,
+                                   std::span<const std::byte> tail = {}) {
+  const auto oldest = static_cast<uint16_t>(spoken.oldest);
+  return Encode(MessageHeader{.version = std::max(oldest, FirstVersionOf(Request::kType)),
+                              .type = Request::kType,
+                              .code = static_cast<int32_t>(spoken.latest)},
+                request, tail);
+}
+
+/// Returns the versions that the sender of a request speaks, by its header.
+VersionRange VersionsOf(const MessageHeader& request);
+
+/// Returns a reply that reports a failure.
+std::vector<std::byte> EncodeFailure(MessageType type, const Status& status,
+                                     uint16_t version = kProtocolVersion);
+
+/// Returns the header of an untrusted message, checked for magic and length. The version may be any
+/// (AnswerVersion, CheckAnswer).
 Result<MessageHeader> DecodeHeader(std::span<const std::byte> bytes);
 
 /// Returns the failure that a reply reports, or ok when it reports none.
 Status DecodeFailure(const MessageHeader& header, std::span<const std::byte> bytes);
 
-/// Returns the plain struct after a checked header. Errors: the length is not exactly right.
+/// Returns the plain struct after a checked header. What the header's version does not have of it
+/// is as in an empty one. Errors: the length is not exactly right.
 template <typename Body>
 Result<Body> DecodeBody(const MessageHeader& header, std::span<const std::byte> bytes) {
   static_assert(std::is_trivially_copyable_v<Body>);
-  if (bytes.size() != sizeof(MessageHeader) + sizeof(Body) + header.tail_bytes) {
+  const size_t body_bytes = BodyBytes<Body>(header.version);
+  const size_t expected = sizeof(MessageHeader) + body_bytes + header.tail_bytes;
+  if (bytes.size() != expected) {
     return InvalidArgument("control message {} has {} bytes, not {}", static_cast<int>(header.type),
-                           bytes.size(), sizeof(MessageHeader) + sizeof(Body) + header.tail_bytes);
+                           bytes.size(), expected);
   }
   Body body;
-  std::memcpy(&body, bytes.data() + sizeof(MessageHeader), sizeof body);
+  std::memcpy(&body, bytes.data() + sizeof(MessageHeader), body_bytes);
   return body;
 }
 

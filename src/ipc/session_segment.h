@@ -25,7 +25,13 @@ namespace harmonaize {
 // alone: the daemon never reads them back.
 
 inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
-inline constexpr uint32_t kProtocolVersion = 20;
+
+/// The latest version of the session protocol: the control messages and the memory that client and
+/// daemon share. It grows by one with a release that adds to either.
+inline constexpr uint16_t kProtocolVersion = 21;
+/// The oldest version that this release speaks, of which the release before this one has the
+/// latest.
+inline constexpr uint16_t kOldestProtocolVersion = 19;
 
 /// Descriptors that fit the ring: enough that a burst of small operations never finds it full. They
 /// take 128 KiB of memory a session.
@@ -224,7 +230,7 @@ static_assert(sizeof(MemberSlot) % 64 == 0);
 
 struct SessionHeader {
   uint32_t magic;
-  uint32_t version;
+  uint32_t version;  ///< Of the session protocol, as the daemon answered the hello.
   /// Nanoseconds that waking a sleeper takes on this host: see WaitEstimate.
   uint32_t wake_up_ns;
   /// 1 while the active ranks of this host and the daemon outnumber the processors: waiting threads

@@ -44,10 +44,13 @@ struct TransportOptions {
   std::vector<RailOptions> rails;
   /// Opens the sockets that are listened at; nullptr: none was passed on to this program.
   std::shared_ptr<ListeningSockets> listening = nullptr;
+  /// Versions of the protocol that are spoken.
+  VersionRange versions = kClusterVersions;
 };
 
 struct PeerInfo {
   InstanceId instance{};                ///< Number of the daemon, different after each start.
+  uint32_t version = 0;                 ///< Of the protocol, on this link.
   NetworkAddress address;               ///< The other end of the control link.
   size_t rails = 0;                     ///< Rails that PostSend may use: 0 to rails - 1.
   std::vector<std::string> rail_names;  ///< "eth0 10.0.0.1 - 10.0.0.2:40123, 8 connections"
@@ -111,8 +114,9 @@ class Transport {
 
   /// Finds or makes the link to the daemon at `address`; both sides may do so at once, and get one
   /// link. `done`, called once from Progress, gets the peer, after its OnPeerUp. On failure it gets
-  /// kUnavailable or kRemoteError with the reason, for the operator. Tried once: the caller has to
-  /// wait for daemons that start late.
+  /// kUnavailable or kRemoteError with the reason, for the operator, or kInvalidUsage for a daemon
+  /// that speaks none of the versions. Tried once: the caller has to wait for daemons that start
+  /// late.
   using ConnectDone = std::function<void(const Result<PeerId>&)>;
   virtual void Connect(const NetworkAddress& address, ConnectDone done) = 0;
 

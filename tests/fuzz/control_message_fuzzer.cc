@@ -26,8 +26,7 @@ void DecodeAs(const MessageHeader& header, std::span<const std::byte> bytes) {
   const Result<Body> body = DecodeBody<Body>(header, bytes);
   if (!body.ok()) return;
   RequireCleanNames(*body);
-  const std::vector<std::byte> again =
-      Encode(header.type, *body, bytes.subspan(sizeof header + sizeof(Body)));
+  const std::vector<std::byte> again = Encode(header, *body, bytes.last(header.tail_bytes));
   Require(again.size() == bytes.size() &&
               std::memcmp(again.data() + sizeof header, bytes.data() + sizeof header,
                           bytes.size() - sizeof header) == 0,

@@ -101,6 +101,12 @@ void AddControlMessages(const Seeds& seeds) {
               NewcomersRequest, AdmitRequest, JoinJobRequest>(seeds);
   AddControl<ShrinkRequest>(seeds, "\1\0\0\0");
   AddControl<ProbeRequest>(seeds, "10.0.0.1:7400\n10.0.0.2\n");
+  const VersionRange spoken = {kOldestProtocolVersion, kProtocolVersion};
+  seeds.Add("first", Seed().Bytes(EncodeFirst(HelloRequest{}, spoken)));
+  for (const uint16_t version : {kOldestProtocolVersion, kProtocolVersion}) {
+    seeds.Add(fmt::format("greeted{}", version),
+              Seed().Bytes(Encode(MessageType::kHello, HelloReply{}, {}, version)));
+  }
   seeds.Add("failure", Seed().Bytes(EncodeFailure(MessageType::kJoin, RemoteError("it is late"))));
 }
 
@@ -163,6 +169,12 @@ void AddHandshakes(const Seeds& seeds) {
     seeds.Add(fmt::format("purpose{}", static_cast<int>(purpose)),
               Seed(whole).Bytes(EncodeGreeting(greeting)).Put(Proof{}));
   }
+  const auto add = [&](std::string_view name, const Greeting& greeting) {
+    seeds.Add(name, Seed(whole).Bytes(EncodeGreeting(greeting)).Put(Proof{}));
+  };
+  add("earlier", {.version = 6, .versions = {0, 0}});
+  add("later", {.version = 8, .versions = {8, 9}});
+  add("backwards", {.version = 7, .versions = {9, 7}});
   seeds.Add("other", Seed(whole).Text("GET / HTTP/1.1\r\n\r\n"));
   seeds.Add("changed", {0xff, 0x30, 1});
 }

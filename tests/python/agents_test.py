@@ -132,6 +132,36 @@ def test_a_rank_that_came_later_is_killed(daemon: Daemon, tmp_path: pathlib.Path
         assert "the job goes on without it" in run.said()
 
 
+def test_an_agent_outlives_its_daemon(tmp_path: pathlib.Path) -> None:
+    with contextlib.ExitStack() as stack:
+        daemon = stack.enter_context(daemon_in_folder())
+        name = ["-n", "2", "--elastic", "1:3", "--name", "elastic-restart"]
+        run = stack.enter_context(launched(daemon, tmp_path / "out", *name))
+        run.await_size(2)
+        before = run.said().count("world 0 2")
+        daemon.process.kill()
+        daemon.process.wait()
+        daemon.start()
+        eventually("the ranks go on at the new daemon", lambda: run.said().count("world 0 2") > before)
+        eventually("places are offered", lambda: offered(daemon, "elastic-restart", ranks=1))
+        run.await_size(3)
+        run.stop()
+        assert run.process.wait(PATIENCE_SECONDS) == 0, run.said()
+
+
+def test_ranks_end_with_their_launcher_and_places_are_forgotten(daemon: Daemon, tmp_path: pathlib.Path) -> None:
+    with launched(daemon, tmp_path / "out", "-n", "1", "--elastic", "1:3", "--name", "elastic-gone") as run:
+        run.await_size(1)
+        daemon.operator().make_offer("elastic-gone", "grow", ranks=1, within_seconds=60)
+        run.await_size(2)
+        newcomer = run.pid_of(1)
+        run.process.kill()
+        run.process.wait()
+        eventually("no rank is left", lambda: not pathlib.Path(f"/proc/{newcomer}").exists())
+        agents = daemon.operator().call("GET", "/v1/agents")
+        assert [one["places"] for one in agents["agents"] if one["name"] == "elastic-gone"] in ([], [1])
+
+
 def test_a_host_joins_by_a_ticket_and_ends_with_the_job(tmp_path: pathlib.Path) -> None:
     with contextlib.ExitStack() as stack:
         here, there = (stack.enter_context(daemon_in_folder(CLUSTER.format(host=host))) for host in (1, 2))
@@ -183,10 +213,10 @@ def test_rank_0_answers_the_offers_of_another_host(tmp_path: pathlib.Path) -> No
         assert len(re.findall(r"end done .* wrong 0", run.said() + joined.said())) == 2, run.said() + joined.said()
 
 
-def offered(daemon: Daemon, job: str) -> str:
-    """Offers two places. Returns the offer's id; "" where the daemon does not know the job yet."""
+def offered(daemon: Daemon, job: str, ranks: int = 2) -> str:
+    """Offers places. Returns the offer's id; "" where the daemon does not know the job yet."""
     try:
-        return daemon.operator().make_offer(job, "grow", ranks=2, within_seconds=60).id
+        return daemon.operator().make_offer(job, "grow", ranks=ranks, within_seconds=60).id
     except harmonaize.ProblemError as problem:
         said = str(problem)
     assert any(word in said for word in ("no such job", "no ranks and no agent", "asked already")), said
@@ -198,7 +228,7 @@ def test_a_wrong_ticket_is_told(daemon: Daemon, tmp_path: pathlib.Path) -> None:
     file.write_text("no ticket\n")
     options = ["--ticket", str(file), "--elastic", "1:4", "--name", "elastic-wrong"]
     with launched(daemon, tmp_path / "out", *options) as run:
-        eventually("the launcher says why", lambda: "not a ticket" in run.said() or "ticket" in run.said())
+        eventually("the launcher says why", lambda: "a ticket" in run.said())
 
 
 @pytest.mark.parametrize(

@@ -47,10 +47,12 @@ TestCluster::TestCluster(int hosts, const std::string& config, const std::string
       cluster_keys_(cluster_keys),
       key_(key.empty() ? "a key that only this test's daemons know, 32 bytes and more\n" : key),
       keep_logs_(keep_logs) {
+  for (int host = 0; host < hosts; ++host) AddHost();
+}
+
+void TestCluster::AddHost() {
   const KeyFile file(key_);
-  for (int host = 0; host < hosts; ++host) {
-    daemons_.push_back(std::make_unique<DaemonProcess>(ConfigWith(host, file.path()), keep_logs_));
-  }
+  daemons_.push_back(std::make_unique<DaemonProcess>(ConfigWith(hosts(), file.path()), keep_logs_));
 }
 
 std::string TestCluster::ConfigWith(int host, const std::string& key_path) const {

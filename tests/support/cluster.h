@@ -23,6 +23,8 @@ class TestCluster {
 
   int hosts() const { return static_cast<int>(daemons_.size()); }
   DaemonProcess& daemon(int host) { return *daemons_[static_cast<size_t>(host)]; }
+  /// Starts the daemon of one more host.
+  void AddHost();
   /// Starts a daemon in place of one that was stopped or killed.
   void Restart(int host);
 

@@ -60,6 +60,9 @@ struct Runner {
   gid_t group = 0;
 } runner;
 
+/// Further arguments of daemons.
+std::vector<std::string> arguments;
+
 std::string NewFolder() {
   char name[] = "/tmp/harmonaize-test-XXXXXX";
   const std::string folder = mkdtemp(name);
@@ -129,6 +132,7 @@ void DaemonProcess::Start(const std::string& config, int log, const char* level)
     std::vector<std::string> words = runner.words;
     words.insert(words.end(),
                  {HARMONAIZED_PROGRAM, "--socket", socket_path_, "--config", config_path});
+    words.insert(words.end(), arguments.begin(), arguments.end());
     if (level != nullptr) words.insert(words.end(), {"--log-level", level});
     Execute(words);
     _exit(127);
@@ -145,6 +149,10 @@ void DaemonProcess::Start(const std::string& config, int log, const char* level)
 
 void DaemonProcess::RunBy(std::vector<std::string> words, gid_t group) {
   runner = {std::move(words), group};
+}
+
+void DaemonProcess::SetArguments(std::vector<std::string> words) {
+  arguments = std::move(words);
 }
 
 gid_t DaemonProcess::group() {
@@ -168,7 +176,6 @@ std::string DaemonProcess::Log() const {
 }
 
 bool DaemonProcess::WaitForLog(std::string_view text) const {
-  constexpr auto kPatience = std::chrono::seconds(20);
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (Log().find(text) == std::string::npos) {
     if (std::chrono::steady_clock::now() > until) return false;

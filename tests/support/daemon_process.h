@@ -30,6 +30,8 @@ class DaemonProcess {
   /// Makes the program `words` run all later daemons: it gets their program and arguments. Members
   /// of the group may write to their folders.
   static void RunBy(std::vector<std::string> words, gid_t group);
+  /// Gives all later daemons these arguments, too.
+  static void SetArguments(std::vector<std::string> words);
   /// Returns the group of RunBy; root's without it.
   static gid_t group();
 
@@ -38,7 +40,7 @@ class DaemonProcess {
   const std::string& socket_path() const { return socket_path_; }
   std::string Log() const;
   /// Whether the log holds `text`. A thread of the daemon's own writes the log, after what it tells
-  /// of, so this waits for the text, at most 20 s.
+  /// of, so this waits for the text, at most a minute.
   bool WaitForLog(std::string_view text) const;
 
   /// Sends SIGTERM. Returns the exit status once it has ended.

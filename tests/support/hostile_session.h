@@ -11,6 +11,7 @@
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/session_segment.h"
+#include "src/ipc/session_versions.h"
 #include "src/memory/shared_memory.h"
 
 namespace harmonaize::testing {
@@ -22,15 +23,16 @@ class HostileSession {
   static constexpr int kAnswerWithinMs = 30000;
 
   /// Opens a session; failure to do so is gtest's.
-  explicit HostileSession(const std::string& socket_path, const HelloRequest& hello = {}) {
-    const Status opened = Open(socket_path, hello);
+  explicit HostileSession(const std::string& socket_path, const HelloRequest& hello = {},
+                          const VersionRange& spoken = kSessionVersions) {
+    const Status opened = Open(socket_path, hello, spoken);
     EXPECT_TRUE(opened.ok()) << opened.message();
   }
   /// Opens a session that the daemon may refuse.
   static Result<HostileSession> TryOpen(const std::string& socket_path,
                                         const HelloRequest& hello = {}) {
     HostileSession session;
-    HZ_RETURN_IF_ERROR(session.Open(socket_path, hello));
+    HZ_RETURN_IF_ERROR(session.Open(socket_path, hello, kSessionVersions));
     return session;
   }
   HostileSession(HostileSession&&) = default;
@@ -42,18 +44,14 @@ class HostileSession {
   template <typename Request>
   Status Ask(const Request& request, std::span<const int> descriptors = {},
              std::span<const std::byte> tail = {}) {
-    Send(Encode(Request::kType, request, tail), descriptors);
-    Result<ControlMessage> reply = socket_.Receive(kAnswerWithinMs);
-    if (!reply.ok()) return reply.status();
-    const Result<MessageHeader> header = DecodeHeader(reply->bytes);
-    if (!header.ok()) return header.status();
-    last_reply_ = std::move(*reply);
-    return DecodeFailure(*header, last_reply_.bytes);
+    return Exchange(Encode(Request::kType, request, tail, version_), descriptors);
   }
   template <typename Reply>
   Reply LastReply() const {
     return *DecodeBody<Reply>(*DecodeHeader(last_reply_.bytes), last_reply_.bytes);
   }
+  /// Returns the length of the last reply without its header.
+  size_t LastBodyBytes() const { return last_reply_.bytes.size() - sizeof(MessageHeader); }
   /// Returns the descriptors that came with the last reply.
   std::vector<FileDescriptor>& last_descriptors() { return last_reply_.descriptors; }
 
@@ -151,13 +149,24 @@ class HostileSession {
  private:
   HostileSession() = default;
 
-  Status Open(const std::string& socket_path, const HelloRequest& hello) {
+  Status Exchange(const std::vector<std::byte>& request, std::span<const int> descriptors) {
+    Send(request, descriptors);
+    Result<ControlMessage> reply = socket_.Receive(kAnswerWithinMs);
+    if (!reply.ok()) return reply.status();
+    HZ_ASSIGN_OR_RETURN(const MessageHeader header, DecodeHeader(reply->bytes));
+    last_reply_ = std::move(*reply);
+    version_ = header.version;
+    return DecodeFailure(header, last_reply_.bytes);
+  }
+
+  Status Open(const std::string& socket_path, const HelloRequest& hello,
+              const VersionRange& spoken) {
     Result<ControlSocket> socket = ControlSocket::Connect(socket_path);
     if (!socket.ok()) return socket.status();
     socket_ = std::move(*socket);
     HZ_ASSIGN_OR_RETURN(SharedMemory memory, CreateSharedMemory("session", sizeof(SessionSegment)));
     const int descriptors[] = {memory.descriptor.get()};
-    HZ_RETURN_IF_ERROR(Ask(hello, descriptors));
+    HZ_RETURN_IF_ERROR(Exchange(EncodeFirst(hello, spoken), descriptors));
     if (last_reply_.descriptors.size() != 1) return InternalError("a hello without a doorbell");
     mapping_ = std::move(memory.mapping);
     memory_ = std::move(memory.descriptor);
@@ -170,6 +179,7 @@ class HostileSession {
   FileDescriptor memory_;  // what is mapped
   FileDescriptor doorbell_;
   ControlMessage last_reply_;
+  uint16_t version_ = kProtocolVersion;  // of the session
 };
 
 }  // namespace harmonaize::testing

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -98,6 +99,10 @@ class Writer {
  public:
   explicit Writer(Json* document) : document_(document) {}
   template <typename T>
+  void operator()(const char* name, const std::optional<T>& value) {
+    if (value.has_value()) (*document_)[name] = Write(*value);
+  }
+  template <typename T>
   void operator()(const char* name, const T& value) {
     (*document_)[name] = Write(value);
   }
@@ -134,6 +139,13 @@ Json Write(const std::vector<T>& list) {
 class Reader {
  public:
   explicit Reader(const Json& document) : document_(document) {}
+
+  /// Reads a field that daemons of an earlier release do not send.
+  template <typename T>
+  void operator()(const char* name, std::optional<T>& value) {
+    value.reset();
+    if (problem_.empty() && document_.contains(name)) (*this)(name, value.emplace());
+  }
 
   template <typename T>
   void operator()(const char* name, T& value) {

@@ -4,9 +4,10 @@
 
 namespace harmonaize::daemon {
 
-/// The kind of a message between daemons, as it is sent. Kinds are only added: a number keeps its
-/// meaning for as long as daemons speak this protocol (transport::kProtocolVersion), and the number
-/// of a kind that is no longer sent is not given to another.
+/// The kind of a message between daemons, as it is sent. Kinds are only added, and FirstVersionOf
+/// tells since when: a number keeps its meaning in all versions of the protocol
+/// (transport::kProtocolVersion), and the number of a kind that is no longer sent is not given to
+/// another.
 enum class MessageKind : uint16_t {
   // messages/formation.h
   kApply = 100,
@@ -86,5 +87,8 @@ enum class MessageKind : uint16_t {
   kAgent = 1001,
   kTie = 1002,
 };
+
+/// Returns the first version of the protocol between daemons that has the kind.
+uint32_t FirstVersionOf(MessageKind kind);
 
 }  // namespace harmonaize::daemon

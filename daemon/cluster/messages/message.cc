@@ -131,6 +131,7 @@ Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes) {
   ClusterMessage::Subjects subjects;
   const Status read = ReadSubject(kind, document[1], &subjects);
   if (read.ok()) return ClusterMessage(std::move(subjects));
+  if (read.code() == Code::kInvalidArgument) return InvalidUsage("unknown kind {}", kind);
   return RemoteError("malformed cluster message: kind {}, {}", kind, read.message());
 }
 

@@ -100,8 +100,9 @@ class ClusterMessage {
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message);
 /// Decodes a message in which every enumeration has one of its values, every number that counts or
 /// names something can do so, and lists fit each other. Whether there is such a rank, host or
-/// communicator is for the receiver to check. Returns kRemoteError for anything else, with the kind
-/// and the field that is missing or wrong.
+/// communicator is for the receiver to check. Errors: kInvalidUsage for a kind that this release
+/// does not know; kRemoteError for anything else, with the kind and the field that is missing or
+/// wrong.
 Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes);
 
 }  // namespace harmonaize::daemon

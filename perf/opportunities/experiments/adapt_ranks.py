@@ -56,9 +56,9 @@ class AdaptRanks:
                    "batch": "it follows advice of an accumulation up to 8, with up to four times the learning rate",
                    "both": "it follows advice, and accepts what the policy offers to a job that is to be cheap"}
         self.words = (
-            "Data-parallel training in Python (harmonaize.elastic) of four ranks on as many hosts, batches of 64 samples "
-            f"of {SAMPLE_MILLISECONDS} ms each, 307 kB of gradients over links of {RATE_MBIT / 8:g} MB/s, until a "
-            "held-out loss is reached. After a third of the samples all links keep a part of their rate (--slow-to). "
+            "Data-parallel training in Python (harmonaize.elastic) of four ranks on as many hosts, batches of 64 "
+            f"samples of {SAMPLE_MILLISECONDS} ms each, 307 kB of gradients over links of {RATE_MBIT / 8:g} MB/s, until "
+            "a held-out loss is reached. After a third of the samples all links keep a part of their rate (--slow-to). "
             f"With: {with_it[follows]}.")
 
     def arms(self, settings: Settings) -> typing.Sequence[str]:

@@ -7,7 +7,7 @@ import time
 import typing
 
 from experiments.elastic_cluster import ElasticCluster, ElasticJob, why_not_elastic
-from experiments.experiment import POLICY, TRAINER, Settings
+from experiments.experiment import TRAINER, Settings
 from experiments.laboratory import LaboratoryError, Line
 from experiments.measure import LESS, MORE, Measures
 

@@ -29,8 +29,8 @@ TRAINER = ROOT / "perf" / "opportunities" / "elastic_trainer.py"
 OFFER_SECONDS = 30.0
 # Seconds over which steps are timed: the daemon's own median of a step is over more steps than that of the exchange.
 WINDOW_SECONDS = 4.0
-# What a change costs a trainer of the laboratory, in seconds, as the policy is told: new interpreters start in about one
-# second beside the ranks, which stand still for less.
+# What a change costs a trainer of the laboratory, in seconds, as the policy is told: new interpreters start in about
+# one second beside the ranks, which stand still for less.
 CHANGE_SECONDS = 0.5
 
 

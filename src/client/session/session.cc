@@ -107,6 +107,7 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   socket_identity_ = FileIdentity::Of(socket_.fd());
   fork_generation_ = forks_.load(std::memory_order_relaxed);
 
+  HZ_ASSIGN_OR_RETURN(spoken_, ClientVersions());
   HZ_ASSIGN_OR_RETURN(SharedMemory memory,
                       CreateSharedMemory("harmonaize-session", sizeof(SessionSegment)));
   // A child has no use for the parent's ring, and must not write into it.
@@ -115,9 +116,10 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   SetFieldText(request.program, ProgramName());
   ClaimJob(&request);
   const int descriptors[] = {memory.descriptor.get()};
-  HZ_ASSIGN_OR_RETURN(ControlMessage message,
-                      Exchange(Encode(HelloRequest::kType, request), descriptors));
+  HZ_ASSIGN_OR_RETURN(ControlMessage message, Exchange(EncodeFirst(request, spoken_), descriptors));
   HZ_ASSIGN_OR_RETURN(HelloReply reply, DecodeReply<HelloReply>(message.bytes));
+  HZ_ASSIGN_OR_RETURN(const MessageHeader header, DecodeHeader(message.bytes));
+  version_ = header.version;
   if (message.descriptors.size() != 1) {
     return InternalError("the daemon at {} sent {} descriptors, not 1", path,
                          message.descriptors.size());
@@ -128,8 +130,9 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   room_.SetUp(hello_.most_operations, &segment_->retired);
   posted_.assign(kStreamSlots, 0);
   doorbell_ = OwnDescriptor(std::move(message.descriptors[0]));
-  Log(LogLevel::kInfo, kLogInit, "connected to harmonaized {} at {} (session {}, {} workers)",
-      FieldText(hello_.daemon_version), path, hello_.session, hello_.workers);
+  Log(LogLevel::kInfo, kLogInit,
+      "connected to harmonaized {} at {} (session {}, {} workers, version {} of the protocol)",
+      FieldText(hello_.daemon_version), path, hello_.session, hello_.workers, version_);
   return Status::Ok();
 }
 

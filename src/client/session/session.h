@@ -17,6 +17,7 @@
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/session_segment.h"
+#include "src/ipc/session_versions.h"
 #include "src/memory/shared_memory.h"
 
 namespace harmonaize {
@@ -41,13 +42,15 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   /// Sends `request` and waits for its answer. `descriptors` travel along; those that come back are
-  /// stored in `received`.
+  /// stored in `received`. Errors: kInvalidUsage for a request that the session's version of the
+  /// protocol does not have.
   template <typename Reply, typename Request>
   Result<Reply> Call(const Request& request, std::span<const std::byte> tail = {},
                      std::span<const int> descriptors = {},
                      std::vector<FileDescriptor>* received = nullptr) {
+    HZ_RETURN_IF_ERROR(CheckServed(Request::kType, version_));
     HZ_ASSIGN_OR_RETURN(ControlMessage message,
-                        Exchange(Encode(Request::kType, request, tail), descriptors));
+                        Exchange(Encode(Request::kType, request, tail, version_), descriptors));
     if (received != nullptr) *received = std::move(message.descriptors);
     return DecodeReply<Reply>(message.bytes);
   }
@@ -166,9 +169,9 @@ class Session {
   void RingInAnyCase();
 
   template <typename Reply>
-  static Result<Reply> DecodeReply(std::span<const std::byte> bytes) {
+  Result<Reply> DecodeReply(std::span<const std::byte> bytes) {
     HZ_ASSIGN_OR_RETURN(MessageHeader header, DecodeHeader(bytes));
-    HZ_RETURN_IF_ERROR(DecodeFailure(header, bytes));
+    HZ_RETURN_IF_ERROR(CheckAnswer(header, bytes, spoken_));
     return DecodeBody<Reply>(header, bytes);
   }
 
@@ -186,6 +189,8 @@ class Session {
   SessionSegment* segment_ = nullptr;
   OwnDescriptor doorbell_;
   HelloReply hello_;
+  VersionRange spoken_;   // the versions of the protocol that this process speaks
+  uint16_t version_ = 0;  // the one that the session has
   uint64_t number_ = 0;
   uint64_t fork_generation_ = 0;
   std::atomic<bool> lost_{false};

@@ -13,7 +13,7 @@ constexpr char kMagic[8] = {'H', 'A', 'Z', 'D', 'W', 'I', 'R', 'E'};
 // Marks the byte order. Frames hold numbers as the machine does, so both ends must use the same.
 constexpr uint32_t kByteOrderMark = 0x01020304;
 
-/// A greeting as it is on the wire.
+/// A greeting as it is on the wire. Up to version 6 the last 48 bytes were zero.
 struct GreetingLayout {
   char magic[8];
   uint32_t version;
@@ -26,7 +26,9 @@ struct GreetingLayout {
   uint64_t link;
   std::byte instance[16];
   std::byte nonce[32];
-  uint8_t reserved[48];
+  uint32_t oldest;
+  uint32_t latest;
+  uint8_t reserved[40];
 };
 static_assert(sizeof(GreetingLayout) == kGreetingBytes);
 
@@ -46,7 +48,9 @@ std::string ShortName(const InstanceId& instance) {
 std::array<std::byte, kGreetingBytes> EncodeGreeting(const Greeting& greeting) {
   GreetingLayout layout{};
   std::memcpy(layout.magic, kMagic, sizeof kMagic);
-  layout.version = kProtocolVersion;
+  layout.version = greeting.version;
+  layout.oldest = greeting.versions.oldest;
+  layout.latest = greeting.versions.latest;
   layout.byte_order = kByteOrderMark;
   layout.purpose = static_cast<uint8_t>(greeting.purpose);
   layout.initiator_rail = greeting.initiator_rail;
@@ -67,17 +71,14 @@ Result<Greeting> DecodeGreeting(std::span<const std::byte, kGreetingBytes> bytes
   if (layout.byte_order != kByteOrderMark) {
     return RemoteError("its processor has another byte order");
   }
-  if (layout.version != kProtocolVersion) {
-    return RemoteError(
-        "it speaks version {} of the protocol and this daemon version {}; run the "
-        "same release on all hosts",
-        layout.version, kProtocolVersion);
-  }
   const auto purpose = static_cast<Purpose>(layout.purpose);
   if (purpose < Purpose::kControl || purpose > Purpose::kMove) {
     return RemoteError("its greeting has an unknown purpose ({})", layout.purpose);
   }
   Greeting greeting;
+  greeting.version = layout.version;
+  greeting.versions = {layout.oldest, layout.latest};
+  if (layout.latest == 0) greeting.versions = {layout.version, layout.version};
   greeting.purpose = purpose;
   greeting.initiator_rail = layout.initiator_rail;
   greeting.acceptor_rail = layout.acceptor_rail;
@@ -96,6 +97,7 @@ Handshake::Handshake(Role role, const ClusterKey* key, const Greeting& ours)
     return;
   }
   if (role_ == Role::kInitiator) {
+    ours_.version = ours_.versions.oldest;
     const auto bytes = EncodeGreeting(ours_);
     std::ranges::copy(bytes, transcript_.begin());
     output_.assign(bytes.begin(), bytes.end());
@@ -141,6 +143,8 @@ Status Handshake::OnGreeting() {
   const size_t place = role_ == Role::kInitiator ? kGreetingBytes : 0;
   std::ranges::copy(input_, transcript_.begin() + static_cast<ptrdiff_t>(place));
   input_.clear();
+  const Status settled = SettleVersion();
+  if (!settled.ok() && role_ == Role::kInitiator) return Fail(settled);
   stage_ = Stage::kProof;
   if (role_ == Role::kInitiator) {
     AppendProof(Role::kInitiator);
@@ -155,7 +159,22 @@ Status Handshake::OnGreeting() {
   const auto bytes = EncodeGreeting(ours_);
   std::ranges::copy(bytes, transcript_.begin() + kGreetingBytes);
   output_.insert(output_.end(), bytes.begin(), bytes.end());
-  return Status::Ok();
+  if (!settled.ok()) stage_ = Stage::kFailed;
+  return settled;
+}
+
+// The acceptor chooses, and the initiator takes what it has chosen.
+Status Handshake::SettleVersion() {
+  const bool initiator = role_ == Role::kInitiator;
+  const VersionRange theirs =
+      initiator ? VersionRange{theirs_.version, theirs_.version} : theirs_.versions;
+  const std::optional<uint32_t> version = LatestOfBoth(ours_.versions, theirs);
+  ours_.version = version.value_or(ours_.versions.latest);
+  if (version.has_value()) return Status::Ok();
+  return InvalidUsage(
+      "it speaks {} of the protocol between daemons, and this daemon {}: update {}",
+      TextOf(theirs_.versions), TextOf(ours_.versions),
+      theirs_.versions.latest < ours_.versions.oldest ? "the other daemon" : "this daemon");
 }
 
 Status Handshake::OnProof() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/base/version_range.h"
 #include "src/transport/cluster_key.h"
 
 namespace harmonaize::transport {
@@ -25,8 +26,23 @@ enum class Purpose : uint8_t {
   kMove = 3,     ///< Continues a stream of a link that is up (StreamMoves).
 };
 
-/// Opens every connection, from both sides, and is what the proofs cover. 128 bytes on the wire.
+/// The latest version of the protocol between daemons: greetings, frames, rails and the daemon's
+/// messages. It grows by one with a release that adds to any of them.
+inline constexpr uint32_t kProtocolVersion = 7;
+/// The oldest version that this release speaks, of which the release before this one has the
+/// latest.
+inline constexpr uint32_t kOldestProtocolVersion = 6;
+/// The versions that this release speaks.
+inline constexpr VersionRange kClusterVersions = {kOldestProtocolVersion, kProtocolVersion};
+
+/// Opens every connection, from both sides, and is what the proofs cover. 128 bytes on the wire, of
+/// one layout in all versions.
 struct Greeting {
+  /// The initiator's oldest version; the acceptor answers with the one that the connection has,
+  /// the latest of both.
+  uint32_t version = kOldestProtocolVersion;
+  /// The versions that the sender speaks. One that does not say speaks `version` alone.
+  VersionRange versions = kClusterVersions;
   Purpose purpose = Purpose::kControl;
   uint8_t initiator_rail = 0;  ///< kRail, kMove: the initiator's rail.
   uint8_t acceptor_rail = 0;   ///< kRail, kMove: the acceptor's rail.
@@ -37,12 +53,11 @@ struct Greeting {
   std::array<std::byte, 32> nonce{};
 };
 
-inline constexpr uint32_t kProtocolVersion = 6;
 inline constexpr size_t kGreetingBytes = 128;
 
 std::array<std::byte, kGreetingBytes> EncodeGreeting(const Greeting& greeting);
 
-/// Errors: kRemoteError, with the reason, for bytes that are no greeting of this version.
+/// Errors: kRemoteError, with the reason, for bytes that are no greeting. The versions may be any.
 Result<Greeting> DecodeGreeting(std::span<const std::byte, kGreetingBytes> bytes);
 
 /// Proves the cluster key in both directions before anything else is said:
@@ -56,7 +71,10 @@ Result<Greeting> DecodeGreeting(std::span<const std::byte, kGreetingBytes> bytes
 ///
 /// Both nonces are part of both proofs, so no recorded proof serves again. The labels keep one
 /// side's proof from serving as the other's. The acceptor, to which anybody may connect, shows its
-/// proof only to a peer that has given one. The class knows no sockets: bytes in, bytes out.
+/// proof only to a peer that has given one. An acceptor without a version in common with the
+/// initiator still greets, so that both can say why, and goes no further. The proofs cover what
+/// both greetings say of versions, so nobody between the two makes them take an older one. The
+/// class knows no sockets: bytes in, bytes out.
 class Handshake {
  public:
   enum class Role { kInitiator, kAcceptor };
@@ -71,7 +89,8 @@ class Handshake {
   size_t Wanted() const;
 
   /// Takes up to Wanted() bytes. Errors: kRemoteError when the other side does not belong to the
-  /// cluster; the connection is then to be closed.
+  /// cluster, kInvalidUsage when it speaks other versions; the connection is then to be closed,
+  /// once the output is sent.
   Status Consume(std::span<const std::byte> bytes);
 
   bool done() const { return stage_ == Stage::kDone; }
@@ -87,6 +106,7 @@ class Handshake {
 
   Status Fail(Status status);
   Status OnGreeting();
+  Status SettleVersion();
   Status OnProof();
   void AppendProof(Role of);
   std::span<const std::byte> Transcript() const { return transcript_; }

@@ -42,6 +42,7 @@ void Links::OnControlProved(ProvedConnection connection) {
   const bool initiator = link->role == Handshake::Role::kInitiator;
   link->id = initiator ? link->number : ++next_id_;
   link->instance = connection.theirs.instance;
+  link->version = connection.ours.version;
   link->remote = connection.remote;
   link->deadline_ns = MonotonicNanoseconds() + options_->connect_timeout_ns;
   link->control = std::make_unique<ControlLink>(poller_, this, std::move(connection.socket));
@@ -331,6 +332,7 @@ void Links::BringUp(Link* link) {
   link->streams.clear();
   PeerInfo info;
   info.instance = link->instance;
+  info.version = link->version;
   info.address = link->remote;
   info.rails = link->channels.size();
   for (const Link::Rail& rail : link->rails) info.rail_names.push_back(rail.name);

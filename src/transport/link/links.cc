@@ -31,7 +31,8 @@ double Seconds(uint64_t nanoseconds) {
 }
 
 ReceptionLimits LimitsOf(const TransportOptions& options) {
-  return {options.proof_timeout_ns, options.unproved_limit, options.unproved_limit_per_address};
+  return {options.proof_timeout_ns, options.unproved_limit, options.unproved_limit_per_address,
+          options.versions};
 }
 
 std::string Text(const Frame& frame) {

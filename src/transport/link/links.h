@@ -51,6 +51,7 @@ struct Link {
   Stage stage = Stage::kHello;
   Handshake::Role role = Handshake::Role::kAcceptor;
   InstanceId instance{};
+  uint32_t version = 0;  ///< Of the protocol.
   NetworkAddress remote;
   uint64_t token = 0;
   uint64_t deadline_ns = 0;  ///< Time by which it must be up, or closed.

@@ -143,12 +143,21 @@ class Reception::Pending final : public Poller::Handler {
       if (got == 0) return Lose("it closed the connection");
       const Status status = handshake_.Consume(std::span(bytes).first(static_cast<size_t>(got)));
       if (!status.ok()) {
-        reception_->Drop(this, RemoteError("{}: {}", remote_.ToString(), status.message()));
+        SendLast();
+        reception_->Drop(this, Status(status.code(),
+                                      fmt::format("{}: {}", remote_.ToString(), status.message())));
         return false;
       }
       if (!Write()) return false;
     }
     return true;
+  }
+
+  // A refused connection's greeting is short, and nothing was sent before, so there is room for it.
+  void SendLast() {
+    const std::vector<std::byte> last = handshake_.TakeOutput();
+    if (last.empty()) return;
+    static_cast<void>(send(socket_.get(), last.data(), last.size(), MSG_NOSIGNAL));
   }
 
   bool Lose(const char* why) {
@@ -206,8 +215,10 @@ void Reception::Connect(const NetworkAddress& remote, const SocketOptions& optio
     const int why = errno;
     return fail(ConnectError(why, remote), IsNoWay(why));
   }
+  Greeting ours = greeting;
+  ours.versions = limits_.versions;
   auto pending = std::make_unique<Pending>(this, std::move(connecting), remote,
-                                           Handshake(Handshake::Role::kInitiator, key_, greeting),
+                                           Handshake(Handshake::Role::kInitiator, key_, ours),
                                            cookie, MonotonicNanoseconds() + timeout_ns);
   const Status watched = poller_->Add(pending->fd(), EPOLLOUT, pending.get());
   if (!watched.ok()) return fail(watched);
@@ -249,6 +260,7 @@ void Reception::OnAccepted(FileDescriptor socket, const NetworkAddress& remote,
   ApplySocketOptions(socket.get(), remote.family(), options);
   Greeting greeting;
   greeting.instance = instance_;
+  greeting.versions = limits_.versions;
   auto pending = std::make_unique<Pending>(this, std::move(socket), remote,
                                            Handshake(Handshake::Role::kAcceptor, key_, greeting), 0,
                                            MonotonicNanoseconds() + limits_.proof_timeout_ns);

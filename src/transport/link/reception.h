@@ -38,6 +38,8 @@ struct ReceptionLimits {
   /// that the oldest is closed, so connections held open without a proof are lost.
   size_t unproved = 256;
   size_t unproved_of_one_address = 32;
+  /// Versions of the protocol; a connection without one of these is refused.
+  VersionRange versions = kClusterVersions;
 };
 
 struct ReceptionCounters {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <fstream>
 #include <random>
+#include <tuple>
+#include <vector>
 
 #include "tests/support/transport_node.h"
 
@@ -135,6 +137,60 @@ TEST(Handshake, EveryChangedBitIsNoticed) {
     }
     EXPECT_FALSE(acceptor.done()) << "bit " << bit;
   }
+}
+
+/// Speaks these versions as a host's daemon does.
+Greeting Speaking(unsigned char host, const VersionRange& versions) {
+  Greeting greeting = From(host);
+  greeting.versions = versions;
+  return greeting;
+}
+
+TEST(Handshake, TwoReleasesTakeTheLatestVersionOfBoth) {
+  const ClusterKey key = TestKey();
+  const std::vector<std::tuple<VersionRange, VersionRange, uint32_t>> cases = {
+      {{6, 7}, {6, 7}, 7}, {{6, 6}, {6, 7}, 6}, {{6, 7}, {5, 6}, 6}, {{7, 9}, {6, 7}, 7}};
+  for (const auto& [first, second, version] : cases) {
+    Handshake initiator(Handshake::Role::kInitiator, &key, Speaking(1, first));
+    Handshake acceptor(Handshake::Role::kAcceptor, &key, Speaking(2, second));
+    const Exchange exchange(&initiator, &acceptor);
+    ASSERT_TRUE(initiator.done() && acceptor.done());
+    EXPECT_EQ(initiator.ours().version, version);
+    EXPECT_EQ(acceptor.ours().version, version);
+  }
+}
+
+TEST(Handshake, ReleasesTooFarApartBothSaySo) {
+  const ClusterKey key = TestKey();
+  Handshake initiator(Handshake::Role::kInitiator, &key, Speaking(1, {8, 9}));
+  Handshake acceptor(Handshake::Role::kAcceptor, &key, Speaking(2, {6, 7}));
+  const Status refused = acceptor.Consume(initiator.TakeOutput());
+  EXPECT_EQ(refused.code(), Code::kInvalidUsage);
+  EXPECT_EQ(refused.message(),
+            "it speaks versions 8 to 9 of the protocol between daemons, and this daemon versions 6 "
+            "to 7: update this daemon");
+  const Status told = initiator.Consume(acceptor.TakeOutput());
+  EXPECT_EQ(told.code(), Code::kInvalidUsage);
+  EXPECT_EQ(told.message(),
+            "it speaks versions 6 to 7 of the protocol between daemons, and this daemon versions 8 "
+            "to 9: update the other daemon");
+  EXPECT_EQ(acceptor.Wanted(), 0u);
+  EXPECT_TRUE(initiator.TakeOutput().empty()) << "the initiator shows no proof";
+}
+
+TEST(Handshake, NobodyBetweenMakesThemTakeAnOlderVersion) {
+  constexpr size_t kLatestAt = 84;  // of Greeting::versions.latest, by the layout on the wire
+  const ClusterKey key = TestKey();
+  Handshake initiator(Handshake::Role::kInitiator, &key, Speaking(1, {6, 7}));
+  Handshake acceptor(Handshake::Role::kAcceptor, &key, Speaking(2, {6, 7}));
+  std::vector<std::byte> greeting = initiator.TakeOutput();
+  ASSERT_EQ(greeting[kLatestAt], std::byte{7});
+  greeting[kLatestAt] = std::byte{6};
+  ASSERT_TRUE(acceptor.Consume(greeting).ok());
+  EXPECT_EQ(acceptor.ours().version, 6u);
+  ASSERT_TRUE(initiator.Consume(acceptor.TakeOutput()).ok());
+  EXPECT_FALSE(acceptor.Consume(initiator.TakeOutput()).ok());
+  EXPECT_FALSE(acceptor.done());
 }
 
 TEST(Handshake, GarbageIsRefusedAtItsFirstBytes) {

@@ -221,6 +221,22 @@ TEST(ClusterMessages, EveryKindMakesTheWayThere) {
   EXPECT_EQ(kinds.size(), CountKinds<ClusterMessage::Subjects>());
 }
 
+TEST(ClusterMessages, AnUnknownKindIsToldFromAMessageThatIsWrong) {
+  const Status unknown = Decode(json::array({64999, json::object()})).status();
+  EXPECT_EQ(unknown.code(), Code::kInvalidUsage);
+  EXPECT_EQ(unknown.message(), "unknown kind 64999");
+  const int known = static_cast<int>(MessageKind::kGone);
+  EXPECT_EQ(Decode(json::array({known, json::object()})).status().code(), Code::kRemoteError);
+}
+
+TEST(ClusterMessages, AFieldThatIsNotKnownIsPassedOver) {
+  json document = DocumentOf(GoneMessage{7});
+  document[1]["added_later"] = "whatever";
+  const Result<ClusterMessage> decoded = Decode(document);
+  ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+  EXPECT_EQ(decoded->As<GoneMessage>()->call, 7u);
+}
+
 TEST(ClusterMessages, LongTextsAreCut) {
   const std::string text(2 << 20, 'x');
   EXPECT_LT(EncodeMessage(VerdictMessage{1, 2, RemoteError("{}", text)}).size(), 5000u);

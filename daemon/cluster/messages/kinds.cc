@@ -1,0 +1,19 @@
+#include "daemon/cluster/messages/kinds.h"
+
+#include "src/transport/link/handshake.h"
+
+namespace harmonaize::daemon {
+
+uint32_t FirstVersionOf(MessageKind kind) {
+  switch (kind) {
+    case MessageKind::kAskTickets:
+    case MessageKind::kTickets:
+    case MessageKind::kCome:
+    case MessageKind::kPlace:
+    case MessageKind::kGone:
+    case MessageKind::kBurnTickets: return 7;
+    default: return transport::kOldestProtocolVersion;
+  }
+}
+
+}  // namespace harmonaize::daemon
