@@ -13,6 +13,7 @@ import typing
 
 import pytest
 
+import harmonaize
 from daemons import BUILD, HERE, PATIENCE_SECONDS, PROGRAMS, Daemon, daemon_in_folder, eventually
 
 pytest.importorskip("numpy", reason="NumPy is not installed: pip install numpy, or Debian's python3-numpy")
@@ -186,13 +187,40 @@ def test_a_host_joins_by_a_ticket_and_ends_with_the_job(tmp_path: pathlib.Path) 
         assert joined.process.wait(PATIENCE_SECONDS) == 0, joined.said()
 
 
+def test_rank_0_answers_the_offers_of_another_host(tmp_path: pathlib.Path) -> None:
+    asks = tmp_path / "asks.toml"
+    asks.write_text('[elastic]\noffers = "ask"\n')
+    with contextlib.ExitStack() as stack:
+        here, there = (stack.enter_context(daemon_in_folder(CLUSTER.format(host=host))) for host in (1, 2))
+        options = ["--elastic", "1:4", "--name", "elastic-asked", "--requirements", str(asks)]
+        run = stack.enter_context(launched(here, tmp_path / "here", "-n", "1", *options))
+        run.await_size(1)
+        file = tmp_path / "ticket"
+        file.touch(mode=0o600)
+        file.write_text(here.client().make_ticket("elastic-asked", uses=1, seconds=600).ticket)
+        joined = stack.enter_context(launched(there, tmp_path / "there", "--ticket", str(file), *options))
+        grow = eventually("the other host hears of the job", lambda: offered(there, "elastic-asked"))
+        eventually("the places are taken", lambda: has_ended(there, grow, "fulfilled"))
+        run.await_size(3)
+        reclaim = there.operator().make_offer("elastic-asked", "reclaim", ranks=1, within_seconds=60)
+        assert reclaim.state == "offered"
+        eventually("the rank has left", lambda: has_ended(there, reclaim.id, "fulfilled"))
+        run.await_size(2)
+        run.stop()
+        assert run.process.wait(PATIENCE_SECONDS) == 0, run.said()
+        assert joined.process.wait(PATIENCE_SECONDS) == 0, joined.said()
+        assert "end None True" in joined.said()
+        assert len(re.findall(r"end done .* wrong 0", run.said() + joined.said())) == 2, run.said() + joined.said()
+
+
 def offered(daemon: Daemon, job: str, ranks: int = 2) -> str:
     """Offers places. Returns the offer's id; "" where the daemon does not know the job yet."""
     try:
         return daemon.operator().make_offer(job, "grow", ranks=ranks, within_seconds=60).id
-    except Exception as problem:  # noqa: BLE001
-        assert any(word in str(problem) for word in ("no such job", "no ranks and no agent", "asked already")), problem
-        return ""
+    except harmonaize.ProblemError as problem:
+        said = str(problem)
+    assert any(word in said for word in ("no such job", "no ranks and no agent", "asked already")), said
+    return ""
 
 
 def test_a_wrong_ticket_is_told(daemon: Daemon, tmp_path: pathlib.Path) -> None:

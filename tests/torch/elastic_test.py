@@ -15,8 +15,8 @@ sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parents[1] / "plugins" / "
 from daemons import PROGRAMS, daemon_in_folder  # noqa: E402
 from elastic_jobs import elastic_job  # noqa: E402
 
-PROGRAM = str(HERE / "elastic_rank.py")
-SLOW_PROGRAM = str(HERE / "elastic_slow_rank.py")
+PROGRAM = [str(HERE / "elastic_rank.py")]
+SLOW_PROGRAM = [str(HERE / "elastic_slow_rank.py")]
 
 
 @pytest.mark.parametrize("restarts", [False, True])

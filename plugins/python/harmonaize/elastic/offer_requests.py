@@ -44,14 +44,15 @@ class OfferRequests:
     def pending(self, world: World) -> typing.Iterable[Leave | Places]:
         """Yields ranks that are to leave.
 
-        Announcements of earlier memberships are not counted: their numbers may be those of other ranks now.
+        Announcements that came before the first look at this membership do not count: their numbers may be those of
+        other ranks now. Before this rank's first look it has heard none.
         """
         changed = world.epoch != self._epoch
+        self._epoch = world.epoch
+        news = self._take_events()
         if changed:
-            self._epoch = world.epoch
             self._announced = []
-        news = self._take_events() or changed
-        self._offers.look(world, news=news)
+        self._offers.look(world, news=news or changed)
         return [*self._offers.leaving(world), *self._unasked()]
 
     def settled(self, request: Leave | Places, ticket: str | None) -> None:
