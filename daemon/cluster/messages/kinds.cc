@@ -11,7 +11,10 @@ uint32_t FirstVersionOf(MessageKind kind) {
     case MessageKind::kCome:
     case MessageKind::kPlace:
     case MessageKind::kGone:
-    case MessageKind::kBurnTickets: return 7;
+    case MessageKind::kBurnTickets:
+    case MessageKind::kAttach:
+    case MessageKind::kAgent:
+    case MessageKind::kTie: return 7;
     default: return transport::kOldestProtocolVersion;
   }
 }
