@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 
 from harmonaize.documents import Fields
 from harmonaize.elastic import Accept, Answer, Counter, Decline, World
 from harmonaize.elastic.answers import Bounds, Sizes
+from harmonaize.elastic.requests import is_near
 from harmonaize.offers import Offer
 
 
@@ -49,6 +52,14 @@ NONE = Decline("it does not fit the job's bounds")
 def test_what_fits_is_accepted_and_fewer_are_asked_for(asked: Offer, answer: Answer | None) -> None:
     world = World(rank=0, size=6, epoch=1, first_size=6, one_host=True)
     assert Bounds(4, 8).answer(asked, Sizes.of(world, [])) == answer
+
+
+def test_ranks_leave_shortly_before_it_is_due() -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    assert is_near(now + datetime.timedelta(seconds=50), 60)
+    assert is_near(now - datetime.timedelta(seconds=50), 60)
+    assert not is_near(now + datetime.timedelta(seconds=70), 60)
+    assert is_near(None, 60), "it has to be at once for all that is known"
 
 
 def test_what_was_agreed_on_counts() -> None:

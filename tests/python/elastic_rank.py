@@ -99,6 +99,8 @@ def main() -> None:
         state,
         policies=policies,
         answer=orders.answer if options.asked else None,
+        # Tests ask for ranks that are due long after their end.
+        leave_before=1e10,
         least_ranks=options.least,
         most_ranks=options.most,
         patience=40,

@@ -8,7 +8,7 @@ import typing
 
 import harmonaize
 from harmonaize.elastic.answers import Answer, Bounds, Sizes, give
-from harmonaize.elastic.requests import Leave
+from harmonaize.elastic.requests import Leave, is_near
 from harmonaize.elastic.world import World
 from harmonaize.offers import Offer
 
@@ -55,15 +55,19 @@ class JobOffers:
         except harmonaize.HarmonaizeError as error:
             _log.debug("offers are not read or answered: %s", error)
 
-    def leaving(self, world: World) -> list[Leave]:
-        """Returns the ranks that are to leave by what was agreed on, as the present membership numbers them. Numbers of
-        another one do not count: the daemon is about to tell these ranks' numbers in this one.
+    def leaving(self, world: World, seconds: float) -> list[Leave]:
+        """Returns the ranks that are to have left within so many seconds by what was agreed on, as the present
+        membership numbers them. Numbers of another one do not count: the daemon is about to tell these
+        ranks' numbers in this one.
         """
         present = (world.communicator, world.size)
         return [
             Leave(offer.terms.which, offer.id, offer.terms.due)
             for offer in self._known.values()
-            if offer.state == "accepted" and offer.takes_ranks and (offer.communicator, offer.of_ranks) == present
+            if offer.state == "accepted"
+            and offer.takes_ranks
+            and is_near(offer.terms.due, seconds)
+            and (offer.communicator, offer.of_ranks) == present
         ]
 
     def is_about(self, announcement: str) -> bool:

@@ -11,10 +11,13 @@ import harmonaize
 from harmonaize.elastic.answers import Bounds
 from harmonaize.elastic.job_events import JobEvents
 from harmonaize.elastic.job_offers import AnswerFunction, JobOffers
-from harmonaize.elastic.requests import Leave, Places
+from harmonaize.elastic.requests import Leave, Places, is_near
 from harmonaize.elastic.world import World
 from harmonaize.events import Event
 
+# Seconds before ranks have to have left at which they begin to leave, unless a program says otherwise: the last step, the
+# change and the end of a process fit into them, and places that are asked for long before are used until then.
+LEAVE_BEFORE_SECONDS = 60.0
 # How the ids of offers begin. Others in `capacity.reclaim` are those of announcements.
 _OFFER_PREFIX = "offer-"
 # Seconds for which an announcement waits for an offer about the same ranks, which another host may have made.
@@ -31,10 +34,14 @@ class OfferRequests:
         bounds: Bounds,
         answer: AnswerFunction | None = None,
         hear: typing.Callable[[Event], None] | None = None,
+        leave_before: float = LEAVE_BEFORE_SECONDS,
     ) -> None:
-        """Takes what answers offers, the bounds where that is None, and who hears of events of HARMONAIZE_JOB."""
+        """Takes what answers offers, the bounds where that is None, who hears of events of HARMONAIZE_JOB, and how many
+        seconds before ranks have to have left they begin to leave.
+        """
         job = os.environ.get("HARMONAIZE_JOB")
         self._hear = hear
+        self._leave_before = leave_before
         self._events = JobEvents(job)
         self._offers = JobOffers(job, bounds, answer)
         self._epoch = 0
@@ -53,7 +60,7 @@ class OfferRequests:
         if changed:
             self._announced = []
         self._offers.look(world, news=news or changed)
-        return [*self._offers.leaving(world), *self._unasked()]
+        return [*self._offers.leaving(world, self._leave_before), *self._unasked()]
 
     def settled(self, request: Leave | Places, ticket: str | None) -> None:
         """Tells the provider that the job is ready for what an event has announced."""
@@ -84,7 +91,8 @@ class OfferRequests:
         return [
             Leave(event.ranks, event.id, event.deadline)
             for event, heard_at in self._announced
-            if self._is_unasked(event.data.get("offer"), time.monotonic() - heard_at)
+            if is_near(event.deadline, self._leave_before)
+            and self._is_unasked(event.data.get("offer"), time.monotonic() - heard_at)
         ]
 
     def _is_unasked(self, announcement: object, seconds: float) -> bool:

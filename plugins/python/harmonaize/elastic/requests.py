@@ -26,6 +26,11 @@ class Places:
     id: str = ""
 
 
+def is_near(deadline: datetime.datetime | None, seconds: float) -> bool:
+    """Returns whether a deadline is so near, or has passed, or is not known."""
+    return deadline is None or (deadline - datetime.datetime.now(datetime.UTC)).total_seconds() <= seconds
+
+
 class Requests(typing.Protocol):
     """Knows what is asked of the job. Only rank 0 asks it, a few times a second."""
 

@@ -13,7 +13,7 @@ from harmonaize.elastic.agreement import Meeting, Point, Standing, gather_leaver
 from harmonaize.elastic.answers import Bounds
 from harmonaize.elastic.errors import ElasticError, MembershipChange, StateLostError
 from harmonaize.elastic.membership import Membership
-from harmonaize.elastic.offer_requests import OfferRequests
+from harmonaize.elastic.offer_requests import LEAVE_BEFORE_SECONDS, OfferRequests
 from harmonaize.elastic.policies import Policy
 from harmonaize.elastic.requests import Leave, Places, Requests
 from harmonaize.elastic.world import World
@@ -251,6 +251,7 @@ def run(  # noqa: PLR0913
     answer: AnswerFunction | None = None,
     least_ranks: int = 1,
     most_ranks: int | None = None,
+    leave_before: float = LEAVE_BEFORE_SECONDS,
     patience: float = 120.0,
 ) -> T | None:
     """Calls `train(state)` on every rank, and again whenever ranks were lost, left, or came: from the last commit, with
@@ -260,9 +261,10 @@ def run(  # noqa: PLR0913
     than `least_ranks` are left, or a change takes more than `patience` seconds. Returns what `train` returned; None:
     this rank has left.
 
-    Rank 0 answers the provider's offers by `answer(offer, world)`, which returns Accept, Decline, Counter or None, for
-    not yet. Without it the job accepts what keeps it within `least_ranks` and `most_ranks`. Rank 0 tells `hear` of the
-    job's events. `requests` is another source of what is asked, and takes the place of these.
+    Rank 0 answers the provider's offers by `answer(offer, world)`, which returns Accept, Decline, Counter or None,
+    for not yet. Without it the job accepts what keeps it within `least_ranks` and `most_ranks`. Ranks that are to
+    leave do so from `leave_before` seconds before that is due on. Rank 0 tells `hear` of the job's events.
+    `requests` is another source of what is asked, and takes the place of these.
 
     Exceptions of `train` end the rank, unless a loss is behind them. ElasticError: the job cannot go on; NcclError: the
     ranks could not come together at first; ValueError: the arguments do not fit each other.
@@ -272,7 +274,7 @@ def run(  # noqa: PLR0913
     if most_ranks is not None and most_ranks < least_ranks:
         raise ValueError(f"most_ranks, {most_ranks}, is below least_ranks, {least_ranks}")
     if requests is None:
-        requests = OfferRequests(Bounds(least_ranks, most_ranks), answer, hear)
+        requests = OfferRequests(Bounds(least_ranks, most_ranks), answer, hear, leave_before)
     training = Training(state, Membership(least_ranks, patience), requests, policies or {})
     _running.append(training)
     try:
