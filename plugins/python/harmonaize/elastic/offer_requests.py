@@ -15,8 +15,8 @@ from harmonaize.elastic.requests import Leave, Places, is_near
 from harmonaize.elastic.world import World
 from harmonaize.events import Event
 
-# Seconds before ranks have to have left at which they begin to leave, unless a program says otherwise: the last step, the
-# change and the end of a process fit into them, and places that are asked for long before are used until then.
+# Seconds before ranks have to have left at which they begin to leave, unless a program says otherwise: the last step,
+# the change and the end of a process fit into them, and places that are asked for long before are used until then.
 LEAVE_BEFORE_SECONDS = 60.0
 # How the ids of offers begin. Others in `capacity.reclaim` are those of announcements.
 _OFFER_PREFIX = "offer-"
