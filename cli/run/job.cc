@@ -141,14 +141,24 @@ void Job::TakeOrders() {
     if (order.ranks > 0) StartNewcomers(order);
     if (!order.leave.empty()) StopLeavers(order);
   }
-  const ElasticAgent::Sight sight = agent_->sight();
+  NoteSight(agent_->sight());
+}
+
+void Job::NoteSight(const ElasticAgent::Sight& sight) {
   if (sight.attached) {
     was_attached_ = true;
     elsewhere_ = std::max(sight.ranks - sight.ranks_here, 0);
+    return;
   }
-  if (sight.problem.empty() || sight.problem == told_problem_) return;
-  told_problem_ = sight.problem;
-  Say(fmt::format("the daemon does not hear of the job now: {}", sight.problem));
+  if (!sight.problem.empty() && sight.problem != told_problem_) {
+    told_problem_ = sight.problem;
+    Say(fmt::format("the daemon does not hear of the job now: {}", sight.problem));
+  }
+  const bool has_come = was_attached_ || !ranks_.empty();
+  if (has_come || phase_ != Phase::kRunning || sight.unattached_seconds < kComingSeconds) return;
+  Say(fmt::format("the job was not found within {:g} s, so no ranks were started", kComingSeconds));
+  own_status_ = 1;
+  EnterPhase(Phase::kKilling, Clock::duration::zero());
 }
 
 // Newcomers read the ticket from a file that nobody else can read: others may see the environment
@@ -201,17 +211,12 @@ void Job::TellPlaces() {
 }
 
 // Returns whether ranks may still come: the job runs on, here or on other hosts.
-bool Job::MayGetRanks() {
+bool Job::MayGetRanks() const {
   if (agent_ == nullptr || phase_ != Phase::kRunning) return false;
   if (!ranks_.empty() && elsewhere_ == 0) return false;
   const ElasticAgent::Sight sight = agent_->sight();
   if (sight.attached) return sight.ranks > 0;
-  if (sight.unattached_seconds < (was_attached_ ? kAwaySeconds : kComingSeconds)) return true;
-  if (was_attached_) return false;
-  Say(fmt::format("no ranks were started: {}", sight.problem));
-  own_status_ = 1;
-  phase_ = Phase::kKilling;
-  return false;
+  return !was_attached_ || sight.unattached_seconds < kAwaySeconds;
 }
 
 RankPlace Job::PlaceOf(int rank) const {

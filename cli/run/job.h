@@ -98,7 +98,8 @@ class Job {
   void StartNewcomers(const ElasticOrder& order);
   void StopLeavers(const ElasticOrder& order);
   void TellPlaces();
-  bool MayGetRanks();
+  void NoteSight(const ElasticAgent::Sight& sight);
+  bool MayGetRanks() const;
   int Running() const;
   RankPlace PlaceOf(int rank) const;
   void AddStreams(ChildProcess& child, const std::string& name, const char* colour, bool prefix);
