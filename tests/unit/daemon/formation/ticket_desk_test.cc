@@ -163,7 +163,8 @@ TEST_F(TicketDeskTest, ATicketTellsWhoseJobItIsFor) {
                         .made_here = true,
                         .digest = Digest(2),
                         .uses = 1,
-                        .expires_ns = kLater},
+                        .expires_ns = kLater,
+                        .view = {}},
                        kNow)
                   .ok());
   const TicketDesk::Asker elsewhere{1000, nullptr, JobId(5)};
