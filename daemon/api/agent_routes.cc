@@ -16,6 +16,7 @@
 #include "daemon/api/engine_answer.h"
 #include "daemon/api/json_body.h"
 #include "daemon/api/offer_documents.h"
+#include "daemon/api/route_row.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/offers/offers.h"
 #include "daemon/tenant/tenant.h"
@@ -56,15 +57,17 @@ std::string_view NameOf(AgentReport::Standing standing) {
   return kNames[static_cast<size_t>(standing)];
 }
 
-/// Returns the agent with the offers that were made to its job at this host, and that have not
-/// ended: these are what it acts on.
-json DescribeAgent(EngineRooms& rooms, const AgentReport& agent, bool for_operators) {
-  json offers = json::array();
-  const TenantIdentity& tenant = agent.job->tenant->identity;
-  for (const Offer& offer : rooms.offers().All(&tenant)) {
-    const bool is_of_job = offer.job == agent.job->id && !offer.has_ended();
-    if (is_of_job && rooms.offers().IsOwn(offer.id))
-      offers.push_back(Describe(offer, for_operators));
+/// Returns the agent with those of `offers`, which has its tenant's, that were made to its job at
+/// this host and have not ended: these are what it acts on.
+json DescribeAgent(EngineRooms& rooms, const AgentReport& agent, const std::vector<Offer>& offers,
+                   bool for_operators) {
+  json of_job = json::array();
+  for (const Offer& offer : offers) {
+    const bool is_of_job = offer.job == agent.job->id && !offer.has_ended() &&
+                           offer.tenant.name == agent.job->tenant->identity.name;
+    if (is_of_job && rooms.offers().IsOwn(offer.id)) {
+      of_job.push_back(Describe(offer, for_operators));
+    }
   }
   json document = {{"id", IdOf(agent.number)},
                    {"job", agent.job->id.text()},
@@ -75,11 +78,17 @@ json DescribeAgent(EngineRooms& rooms, const AgentReport& agent, bool for_operat
                    {"ranks_here", agent.ranks_here},
                    {"ranks", agent.ranks},
                    {"lease_seconds", OwnAgents::kLeaseSeconds},
-                   {"offers", std::move(offers)},
+                   {"offers", std::move(of_job)},
                    {"leave", rooms.offers().ProcessesToLeave(*agent.job, kLeaveWithinSeconds)}};
   if (!agent.problem.ok()) document["problem"] = agent.problem.message();
   if (for_operators) document["tenant"] = agent.job->tenant->name();
   return document;
+}
+
+/// Returns the caller's agent, as it reads of itself.
+Result<json> OwnAgent(EngineRooms& rooms, const TenantIdentity& tenant, uint64_t number) {
+  HZ_ASSIGN_OR_RETURN(const AgentReport agent, rooms.agents().own().Find(tenant.number, number));
+  return DescribeAgent(rooms, agent, rooms.offers().All(&tenant), false);
 }
 
 /// Reads a body. The job is known already where an agent is renewed.
@@ -116,10 +125,7 @@ void ServeNewAgent(const ApiServices& services, std::shared_ptr<HttpExchange> ex
               [tenant = caller.tenant, order = *order](EngineRooms& rooms, AnswerDone done) {
                 const Result<uint64_t> number =
                     rooms.agents().Add(rooms.tenants().Of(tenant), order);
-                if (!number.ok()) return done(number.status());
-                const Result<AgentReport> agent = rooms.agents().own().Find(tenant.number, *number);
-                if (!agent.ok()) return done(agent.status());
-                done(DescribeAgent(rooms, *agent, false));
+                done(number.ok() ? OwnAgent(rooms, tenant, *number) : number.status());
               });
 }
 
@@ -133,9 +139,7 @@ void ServeAct(const ApiServices& services, std::shared_ptr<HttpExchange> exchang
   AnswerFromEngine(services, std::move(exchange),
                    [tenant, number, act = std::move(act)](EngineRooms& rooms) -> Result<json> {
                      HZ_RETURN_IF_ERROR(act(rooms, *rooms.tenants().Of(tenant), number));
-                     HZ_ASSIGN_OR_RETURN(const AgentReport agent,
-                                         rooms.agents().own().Find(tenant.number, number));
-                     return DescribeAgent(rooms, agent, false);
+                     return OwnAgent(rooms, tenant, number);
                    });
 }
 
@@ -172,9 +176,11 @@ void ServeAgents(const ApiServices& services, std::shared_ptr<HttpExchange> exch
   AnswerFromEngine(services, std::move(exchange), [caller](EngineRooms& rooms) -> Result<json> {
     std::optional<uint32_t> tenant;
     if (!caller.is_operator()) tenant = caller.tenant.number;
+    const std::vector<Offer> offers =
+        rooms.offers().All(caller.is_operator() ? nullptr : &caller.tenant);
     json list = json::array();
     for (const AgentReport& agent : rooms.agents().own().All(tenant)) {
-      list.push_back(DescribeAgent(rooms, agent, caller.is_operator()));
+      list.push_back(DescribeAgent(rooms, agent, offers, caller.is_operator()));
     }
     return json{{"agents", std::move(list)}};
   });
@@ -183,28 +189,13 @@ void ServeAgents(const ApiServices& services, std::shared_ptr<HttpExchange> exch
 }  // namespace
 
 std::vector<HttpRoute> AgentRoutes(const ApiServices& services) {
-  struct Row {
-    const char* method;
-    const char* pattern;
-    void (*serve)(const ApiServices&, std::shared_ptr<HttpExchange>, const HttpParameters&);
-  };
-  static constexpr Row kRows[] = {{"GET", "/v1/agents", ServeAgents},
-                                  {"POST", "/v1/agents", ServeNewAgent},
-                                  {"GET", "/v1/agents/{agent}", ServeAgent},
-                                  {"PUT", "/v1/agents/{agent}", ServeRenewal},
-                                  {"DELETE", "/v1/agents/{agent}", ServeEnd}};
-  std::vector<HttpRoute> routes;
-  for (const Row& row : kRows) {
-    HttpRoute& route = routes.emplace_back();
-    route.method = row.method;
-    route.pattern = row.pattern;
-    route.audience = HttpAudience::kTenants;
-    route.serve = [services, serve = row.serve](std::shared_ptr<HttpExchange> exchange,
-                                                const HttpParameters& parameters) {
-      serve(services, std::move(exchange), parameters);
-    };
-  }
-  return routes;
+  constexpr HttpAudience kAnyTenant = HttpAudience::kTenants;
+  static constexpr RouteRow kRows[] = {{"GET", "/v1/agents", kAnyTenant, ServeAgents},
+                                       {"POST", "/v1/agents", kAnyTenant, ServeNewAgent},
+                                       {"GET", "/v1/agents/{agent}", kAnyTenant, ServeAgent},
+                                       {"PUT", "/v1/agents/{agent}", kAnyTenant, ServeRenewal},
+                                       {"DELETE", "/v1/agents/{agent}", kAnyTenant, ServeEnd}};
+  return MakeRoutes(services, kRows);
 }
 
 }  // namespace harmonaize::daemon

@@ -10,6 +10,7 @@
 #include "daemon/api/engine_answer.h"
 #include "daemon/api/json_body.h"
 #include "daemon/api/notice_documents.h"
+#include "daemon/api/route_row.h"
 #include "daemon/job_events/event_rooms.h"
 
 namespace harmonaize::daemon {
@@ -75,7 +76,8 @@ void ServeExtend(const ApiServices& services, std::shared_ptr<HttpExchange> exch
               });
 }
 
-void ServePromises(const ApiServices& services, std::shared_ptr<HttpExchange> exchange) {
+void ServePromises(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                   const HttpParameters& /*parameters*/) {
   const HttpCaller caller = exchange->request().caller;
   AnswerFromEngine(services, std::move(exchange), [caller](EngineRooms& rooms) -> Result<json> {
     return PromisesDocument(rooms, caller.is_operator() ? nullptr : &caller.tenant);
@@ -85,27 +87,11 @@ void ServePromises(const ApiServices& services, std::shared_ptr<HttpExchange> ex
 }  // namespace
 
 std::vector<HttpRoute> NoticeRoutes(const ApiServices& services) {
-  return {
-      {.method = "POST",
-       .pattern = "/v1/events/{id}/acknowledge",
-       .audience = HttpAudience::kTenants,
-       .serve =
-           [services](std::shared_ptr<HttpExchange> exchange, const HttpParameters& parameters) {
-             ServeAcknowledge(services, std::move(exchange), parameters);
-           }},
-      {.method = "POST",
-       .pattern = "/v1/events/{id}/extend",
-       .audience = HttpAudience::kTenants,
-       .serve =
-           [services](std::shared_ptr<HttpExchange> exchange, const HttpParameters& parameters) {
-             ServeExtend(services, std::move(exchange), parameters);
-           }},
-      {.method = "GET",
-       .pattern = "/v1/promises",
-       .audience = HttpAudience::kTenants,
-       .serve = [services](std::shared_ptr<HttpExchange> exchange, const HttpParameters&) {
-         ServePromises(services, std::move(exchange));
-       }}};
+  static constexpr RouteRow kRows[] = {
+      {"POST", "/v1/events/{id}/acknowledge", HttpAudience::kTenants, ServeAcknowledge},
+      {"POST", "/v1/events/{id}/extend", HttpAudience::kTenants, ServeExtend},
+      {"GET", "/v1/promises", HttpAudience::kTenants, ServePromises}};
+  return MakeRoutes(services, kRows);
 }
 
 }  // namespace harmonaize::daemon

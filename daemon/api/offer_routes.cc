@@ -11,6 +11,7 @@
 #include "daemon/api/engine_answer.h"
 #include "daemon/api/named_job.h"
 #include "daemon/api/offer_documents.h"
+#include "daemon/api/route_row.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/offers/offers.h"
 
@@ -45,7 +46,8 @@ Status CheckState(const std::string& state) {
   return InvalidArgument("'state' is one of {}", known);
 }
 
-void ServeList(const ApiServices& services, std::shared_ptr<HttpExchange> exchange) {
+void ServeOffers(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                 const HttpParameters& /*parameters*/) {
   const HttpCaller caller = exchange->request().caller;
   const std::string job = QueryOf(exchange->request(), "job");
   const std::string state = QueryOf(exchange->request(), "state");
@@ -80,7 +82,8 @@ void ServeOne(const ApiServices& services, std::shared_ptr<HttpExchange> exchang
                    });
 }
 
-void ServeMake(const ApiServices& services, std::shared_ptr<HttpExchange> exchange) {
+void ServeNewOffer(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+                   const HttpParameters& /*parameters*/) {
   const Result<NamedOrder> named = OfferOrderIn(exchange->request().body);
   if (!named.ok()) return exchange->Respond(HttpProblem(named.status()));
   AnswerOnceKept(services, std::move(exchange),
@@ -137,50 +140,23 @@ void ServePropose(const ApiServices& services, std::shared_ptr<HttpExchange> exc
       });
 }
 
-using Serve = void (*)(const ApiServices&, std::shared_ptr<HttpExchange>, const HttpParameters&);
-
-HttpRoute PostRoute(const ApiServices& services, const char* pattern, HttpAudience audience,
-                    Serve serve) {
-  return {.method = "POST",
-          .pattern = pattern,
-          .audience = audience,
-          .serve = [services, serve](std::shared_ptr<HttpExchange> exchange,
-                                     const HttpParameters& parameters) {
-            serve(services, std::move(exchange), parameters);
-          }};
-}
-
 }  // namespace
 
 std::vector<HttpRoute> OfferRoutes(const ApiServices& services) {
   constexpr HttpAudience kAnyTenant = HttpAudience::kTenants;
   constexpr HttpAudience kAnOperator = HttpAudience::kOperators;
-  return {
-      {.method = "GET",
-       .pattern = "/v1/offers",
-       .audience = kAnyTenant,
-       .serve = [services](std::shared_ptr<HttpExchange> exchange,
-                           const HttpParameters&) { ServeList(services, std::move(exchange)); }},
-      {.method = "GET",
-       .pattern = "/v1/offers/{id}",
-       .audience = kAnyTenant,
-       .serve =
-           [services](std::shared_ptr<HttpExchange> exchange, const HttpParameters& parameters) {
-             ServeOne(services, std::move(exchange), parameters);
-           }},
-      {.method = "POST",
-       .pattern = "/v1/offers",
-       .audience = kAnOperator,
-       .serve = [services](std::shared_ptr<HttpExchange> exchange,
-                           const HttpParameters&) { ServeMake(services, std::move(exchange)); }},
-      PostRoute(services, "/v1/offers/{id}/accept", kAnyTenant, &ServeAnswer<&AcceptIn>),
-      PostRoute(services, "/v1/offers/{id}/decline", kAnyTenant, &ServeAnswer<&DeclineIn>),
-      PostRoute(services, "/v1/offers/{id}/counter", kAnyTenant, &ServeAnswer<&CounterIn>),
-      PostRoute(services, "/v1/offers/{id}/take", kAnOperator, &ServeStep<OfferStep::Kind::kTake>),
-      PostRoute(services, "/v1/offers/{id}/keep", kAnOperator, &ServeStep<OfferStep::Kind::kKeep>),
-      PostRoute(services, "/v1/offers/{id}/withdraw", kAnOperator,
-                &ServeStep<OfferStep::Kind::kWithdraw>),
-      PostRoute(services, "/v1/offers/{id}/propose", kAnOperator, &ServePropose)};
+  static constexpr RouteRow kRows[] = {
+      {"GET", "/v1/offers", kAnyTenant, ServeOffers},
+      {"GET", "/v1/offers/{id}", kAnyTenant, ServeOne},
+      {"POST", "/v1/offers", kAnOperator, ServeNewOffer},
+      {"POST", "/v1/offers/{id}/accept", kAnyTenant, ServeAnswer<&AcceptIn>},
+      {"POST", "/v1/offers/{id}/decline", kAnyTenant, ServeAnswer<&DeclineIn>},
+      {"POST", "/v1/offers/{id}/counter", kAnyTenant, ServeAnswer<&CounterIn>},
+      {"POST", "/v1/offers/{id}/take", kAnOperator, ServeStep<OfferStep::Kind::kTake>},
+      {"POST", "/v1/offers/{id}/keep", kAnOperator, ServeStep<OfferStep::Kind::kKeep>},
+      {"POST", "/v1/offers/{id}/withdraw", kAnOperator, ServeStep<OfferStep::Kind::kWithdraw>},
+      {"POST", "/v1/offers/{id}/propose", kAnOperator, ServePropose}};
+  return MakeRoutes(services, kRows);
 }
 
 }  // namespace harmonaize::daemon

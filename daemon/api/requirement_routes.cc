@@ -14,6 +14,7 @@
 #include "daemon/api/json_body.h"
 #include "daemon/api/named_job.h"
 #include "daemon/api/requirement_documents.h"
+#include "daemon/api/route_row.h"
 #include "daemon/config/policy.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/requirements/requirements_book.h"
@@ -215,37 +216,26 @@ void ServeSetPolicy(const ApiServices& services, const TenantsConfig& tenants,
   });
 }
 
-/// A route of tenants, and what serves it.
-struct TenantRoute {
-  const char* method;
-  const char* pattern;
-  void (*serve)(const ApiServices&, std::shared_ptr<HttpExchange>, const HttpParameters&);
-  bool takes_toml = false;
-};
+constexpr RouteRow kTenantRoutes[] = {
+    {"GET", "/v1/jobs/{job}/requirements", HttpAudience::kTenants, ServeView<Stated>},
+    {"DELETE", "/v1/jobs/{job}/requirements", HttpAudience::kTenants, ServeForget},
+    {"GET", "/v1/jobs/{job}/granted", HttpAudience::kTenants, ServeView<Granted>},
+    {"GET", "/v1/jobs/{job}/progress", HttpAudience::kTenants, ServeView<Progress>},
+    {"POST", "/v1/jobs/{job}/progress", HttpAudience::kTenants, ServeProgress},
+    {"GET", "/v1/policy", HttpAudience::kTenants, ServePolicy}};
 
-constexpr TenantRoute kTenantRoutes[] = {{"GET", "/v1/jobs/{job}/requirements", ServeView<Stated>},
-                                         {"PUT", "/v1/jobs/{job}/requirements", ServePut, true},
-                                         {"DELETE", "/v1/jobs/{job}/requirements", ServeForget},
-                                         {"GET", "/v1/jobs/{job}/granted", ServeView<Granted>},
-                                         {"GET", "/v1/jobs/{job}/progress", ServeView<Progress>},
-                                         {"POST", "/v1/jobs/{job}/progress", ServeProgress},
-                                         {"POST", "/v1/requirements/check", ServeCheck, true},
-                                         {"GET", "/v1/policy", ServePolicy}};
+/// Routes whose bodies are TOML.
+constexpr RouteRow kTomlRoutes[] = {
+    {"PUT", "/v1/jobs/{job}/requirements", HttpAudience::kTenants, ServePut},
+    {"POST", "/v1/requirements/check", HttpAudience::kTenants, ServeCheck}};
 
 }  // namespace
 
 std::vector<HttpRoute> RequirementRoutes(const ApiServices& services, const Config& config) {
-  std::vector<HttpRoute> routes;
-  for (const TenantRoute& route : kTenantRoutes) {
-    HttpRoute& added = routes.emplace_back();
-    added.method = route.method;
-    added.pattern = route.pattern;
-    added.audience = HttpAudience::kTenants;
-    added.serve = [services, serve = route.serve](std::shared_ptr<HttpExchange> exchange,
-                                                  const HttpParameters& parameters) {
-      serve(services, std::move(exchange), parameters);
-    };
-    if (route.takes_toml) added.media_types = kToml;
+  std::vector<HttpRoute> routes = MakeRoutes(services, kTenantRoutes);
+  for (const RouteRow& row : kTomlRoutes) {
+    routes.push_back(MakeRoute(services, row));
+    routes.back().media_types = kToml;
   }
   routes.push_back({.method = "PUT",
                     .pattern = "/v1/policy",

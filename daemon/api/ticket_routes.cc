@@ -11,6 +11,7 @@
 #include "daemon/api/engine_answer.h"
 #include "daemon/api/json_body.h"
 #include "daemon/api/named_job.h"
+#include "daemon/api/route_row.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/formation/membership.h"
 #include "daemon/jobs/job_table.h"
@@ -158,29 +159,12 @@ void ServeAll(const ApiServices& services, std::shared_ptr<HttpExchange> exchang
 }  // namespace
 
 std::vector<HttpRoute> TicketRoutes(const ApiServices& services) {
-  struct Row {
-    const char* method;
-    const char* pattern;
-    HttpAudience audience;
-    void (*serve)(const ApiServices&, std::shared_ptr<HttpExchange>, const HttpParameters&);
-  };
-  static constexpr Row kRows[] = {
+  static constexpr RouteRow kRows[] = {
       {"GET", "/v1/jobs/{job}/tickets", HttpAudience::kTenants, ServeList},
       {"POST", "/v1/jobs/{job}/tickets", HttpAudience::kTenants, ServeMake},
       {"DELETE", "/v1/jobs/{job}/tickets", HttpAudience::kTenants, ServeBurn},
       {"GET", "/v1/tickets", HttpAudience::kOperators, ServeAll}};
-  std::vector<HttpRoute> routes;
-  for (const Row& row : kRows) {
-    HttpRoute& route = routes.emplace_back();
-    route.method = row.method;
-    route.pattern = row.pattern;
-    route.audience = row.audience;
-    route.serve = [services, serve = row.serve](std::shared_ptr<HttpExchange> exchange,
-                                                const HttpParameters& parameters) {
-      serve(services, std::move(exchange), parameters);
-    };
-  }
-  return routes;
+  return MakeRoutes(services, kRows);
 }
 
 }  // namespace harmonaize::daemon

@@ -1,17 +1,13 @@
 #include "src/client/session/newcomer.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include "src/base/clock.h"
 #include "src/base/settings.h"
-#include "src/base/small_file.h"
 #include "src/client/session/job_claim.h"
 #include "src/client/session/session.h"
 #include "src/ipc/ticket.h"
+#include "src/ipc/ticket_file.h"
 
 namespace harmonaize {
 namespace {
@@ -19,8 +15,6 @@ namespace {
 /// The longest time, in milliseconds, for which one request waits at the daemon. Requests of other
 /// threads of the process wait behind it.
 constexpr uint64_t kMostWaitMs = 200;
-/// Most bytes of a ticket's file: a ticket, and what an editor leaves at its end.
-constexpr size_t kMostFileBytes = 4096;
 /// The setting that names the file.
 constexpr char kFileSetting[] = "HARMONAIZE_TICKET_FILE";
 /// Digits of a job's id.
@@ -71,22 +65,7 @@ Result<std::string> TicketOfProcess() {
     return InvalidArgument("ticket is NULL, and {} names no file: set it to the file of the ticket",
                            kFileSetting);
   }
-  HZ_ASSIGN_OR_RETURN(const FileDescriptor file, OpenRegularFile(path));
-  struct stat facts = {};
-  if (fstat(file.get(), &facts) != 0) return ErrnoError(errno, "cannot look at the ticket's file");
-  if (facts.st_uid != geteuid()) {
-    return InvalidUsage("the ticket's file {} belongs to user {}, not to this process's user {}",
-                        path, facts.st_uid, geteuid());
-  }
-  if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return InvalidUsage(
-        "the ticket's file {} has mode {:04o}, so others may read it: run chmod 600 {}, and if "
-        "somebody may have read it, have a rank burn the tickets (hzBurnTickets)",
-        path, facts.st_mode & 07777, path);
-  }
-  HZ_ASSIGN_OR_RETURN(std::string text, ReadToEnd(file, path, kMostFileBytes));
-  text.erase(text.find_last_not_of(" \t\r\n") + 1);
-  return text;
+  return ReadTicketFile(path);
 }
 
 }  // namespace harmonaize
