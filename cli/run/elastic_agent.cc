@@ -2,16 +2,14 @@
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/base/small_file.h"
+#include "src/ipc/ticket_file.h"
 
 namespace harmonaize {
 namespace {
@@ -21,8 +19,6 @@ namespace {
 constexpr std::chrono::seconds kRenewEvery(1);
 /// Seconds for which the ticket of ranks that are started holds: programs may take long to load.
 constexpr int kTicketSeconds = 600;
-/// Longest file of a ticket, in bytes.
-constexpr size_t kMostTicketBytes = 4096;
 
 double Now() {
   return static_cast<double>(MonotonicNanoseconds()) * 1e-9;
@@ -31,21 +27,6 @@ double Now() {
 Result<Json> Document(const DaemonHttp& daemon, const HttpCall& call) {
   HZ_ASSIGN_OR_RETURN(const std::string body, CallDaemon(daemon, call));
   return ParseDocument(body);
-}
-
-/// Returns the text of a file of a ticket, without the end of its line. Errors: kInvalidUsage for a
-/// file that others may read, or have written.
-Result<std::string> TicketIn(const std::string& file) {
-  HZ_ASSIGN_OR_RETURN(const FileDescriptor opened, OpenRegularFile(file));
-  struct stat found {};
-  if (::fstat(opened.get(), &found) != 0) return ErrnoError(errno, "cannot look at " + file);
-  if (found.st_uid != ::geteuid() || (found.st_mode & 077) != 0) {
-    return InvalidUsage("{}: a ticket is a secret; its file has to be yours, and of mode 0600",
-                        file);
-  }
-  HZ_ASSIGN_OR_RETURN(std::string text, ReadToEnd(opened, file, kMostTicketBytes));
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  return text;
 }
 
 }  // namespace
@@ -138,7 +119,7 @@ Result<Json> ElasticAgent::Register() {
     body["places"] = places_;
   }
   if (!options_.ticket_file.empty()) {
-    HZ_ASSIGN_OR_RETURN(ticket_, TicketIn(options_.ticket_file));
+    HZ_ASSIGN_OR_RETURN(ticket_, ReadTicketFile(options_.ticket_file));
     body["ticket"] = ticket_;
   }
   HZ_ASSIGN_OR_RETURN(
@@ -160,7 +141,7 @@ Result<Json> ElasticAgent::Renew(const std::string& id) {
   }
   // The file may hold another ticket by now.
   if (!attached && !options_.ticket_file.empty()) {
-    const Result<std::string> ticket = TicketIn(options_.ticket_file);
+    const Result<std::string> ticket = ReadTicketFile(options_.ticket_file);
     if (ticket.ok() && *ticket != ticket_) {
       ticket_ = *ticket;
       body["ticket"] = ticket_;

@@ -23,16 +23,16 @@ struct ElasticAgentOptions {
   std::string job;          ///< The job's name.
   std::string ticket_file;  ///< "": the job has ranks here, or will.
   int places = 0;           ///< Number of ranks that this host takes beside those that run.
-  /// What the job asks for, in TOML, beside what was stated for it; "": nothing.
+  /// Requirements that the agent states for the job, in TOML; "": none.
   std::string requirements;
 };
 
-/// What an agent has the launcher do.
+/// An instruction of the agent to the launcher.
 struct ElasticOrder {
   int ranks = 0;            ///< Number of ranks to start.
   std::string ticket = {};  ///< By which they join the job.
-  std::vector<pid_t> leave =
-      {};                  ///< Processes that are to leave now, and have not done so themselves.
+  /// Processes that are to leave now, and have not done so themselves.
+  std::vector<pid_t> leave = {};
   std::string offer = {};  ///< The id of the offer by which ranks start.
 };
 
@@ -41,7 +41,7 @@ struct ElasticOrder {
 /// daemon, so that the launcher goes on whatever the daemon does. Thread: the launcher's; one.
 class ElasticAgent {
  public:
-  /// What is known of the job.
+  /// The job as the agent knows it.
   struct Sight {
     bool attached = false;  ///< Whether the daemon hears of the job now.
     int ranks = 0;          ///< Of the job, on all hosts.

@@ -161,8 +161,8 @@ void Job::NoteSight(const ElasticAgent::Sight& sight) {
   EnterPhase(Phase::kKilling, Clock::duration::zero());
 }
 
-// Newcomers read the ticket from a file that nobody else can read: others may see the environment
-// and the arguments of a process.
+// The ticket goes to the newcomers in a file that nobody else can read, since other users may see a
+// process's arguments.
 void Job::StartNewcomers(const ElasticOrder& order) {
   const std::string file = fmt::format("{}/ticket-{}", options_.ticket_folder, ++tickets_);
   const Status written = WriteTicketFile(file, order.ticket);

@@ -104,7 +104,7 @@ class RunHelp : public CLI::Formatter {
   }
 };
 
-/// What --elastic says.
+/// The sizes that --elastic allows.
 struct ElasticRange {
   int least = 0;  ///< The fewest ranks with which the job goes on; 0: it needs all.
   int most = 0;   ///< The most that it takes; 0: nothing was said, and none come.
@@ -201,6 +201,12 @@ Result<DaemonChoice> ChooseDaemon(const RunOptions& options, LauncherSignals& si
   return choice;
 }
 
+std::string JobNameOf(const RunOptions& options) {
+  const char* const variable = std::getenv("HARMONAIZE_JOB");
+  if (!options.name.empty()) return options.name;
+  return variable != nullptr && *variable != '\0' ? variable : options.stated_name;
+}
+
 JobOptions MakeJobOptions(const RunOptions& options) {
   JobOptions job;
   job.ranks = options.ranks;
@@ -213,17 +219,12 @@ JobOptions MakeJobOptions(const RunOptions& options) {
   job.timeout = Milliseconds(options.timeout);
   job.error_wait = Milliseconds(options.error_wait);
   job.grace = Milliseconds(options.grace);
-  job.name = options.name;
+  // Newcomers have no requirements yet when they join by the job's name.
+  job.name = options.elastic.most > 0 ? JobNameOf(options) : options.name;
   job.kind = options.kind;
   job.requirements = options.requirements;
   job.assignments = options.assignments;
   return job;
-}
-
-std::string JobNameOf(const RunOptions& options) {
-  const char* const variable = std::getenv("HARMONAIZE_JOB");
-  if (!options.name.empty()) return options.name;
-  return variable != nullptr && *variable != '\0' ? variable : options.stated_name;
 }
 
 /// Tells the user of a job that runs under the name of this one: the daemon takes both for one job.
@@ -246,35 +247,12 @@ void WarnOfNamesake(const RunOptions& options) {
 }
 
 /// Returns what an elastic job says to the daemon so that it need not be asked about each offer.
-/// What the user's own requirements say of [elastic] goes before all of it.
+/// It says nothing where the user's own requirements have something in [elastic].
 std::string ElasticRequirements(const RunOptions& options) {
   if (!options.ticket_file.empty() || options.states_elastic) return "";
   return fmt::format("[elastic]\nleast_ranks = {}\nmost_ranks = {}\noffers = \"accept\"\n",
                      options.elastic.least, options.elastic.most);
 }
-
-/// Makes a folder of this launcher's own. The guard removes it.
-Result<std::string> MakeTicketFolder(JobGuard& guard) {
-  std::string path = std::filesystem::temp_directory_path() / "harmonaize-run-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) return ErrnoError(errno, "cannot make a folder");
-  guard.WatchFolder(path);
-  return path;
-}
-
-/// Removes a folder with what is in it at the end of its life.
-class FolderRemover {
- public:
-  explicit FolderRemover(std::string path) : path_(std::move(path)) {}
-  FolderRemover(const FolderRemover&) = delete;
-  FolderRemover& operator=(const FolderRemover&) = delete;
-  ~FolderRemover() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
-
- private:
-  const std::string path_;
-};
 
 Result<std::unique_ptr<ElasticAgent>> StartAgent(const RunOptions& options, const JobOptions& job) {
   return ElasticAgent::Start({.socket = job.socket,
@@ -299,12 +277,12 @@ Result<int> RunJob(const RunOptions& options) {
 
   job_options.socket = daemon->socket;
   PrivateDaemon* own = daemon->own ? &*daemon->own : nullptr;
+  TemporaryFolder tickets;
   std::unique_ptr<ElasticAgent> agent;
   if (options.elastic.most > 0) {
-    HZ_ASSIGN_OR_RETURN(job_options.ticket_folder, MakeTicketFolder(guard));
-  }
-  const FolderRemover remover(job_options.ticket_folder);
-  if (options.elastic.most > 0) {
+    HZ_ASSIGN_OR_RETURN(tickets, TemporaryFolder::Make());
+    guard.WatchFolder(tickets.path());
+    job_options.ticket_folder = tickets.path();
     HZ_ASSIGN_OR_RETURN(agent, StartAgent(options, job_options));
   }
   Job job(std::move(job_options), signals, guard, own == nullptr ? nullptr : &own->process(),

@@ -35,7 +35,7 @@ namespace harmonaize::daemon {
 /// again once its request was answered.
 class Reception : public std::enable_shared_from_this<Reception> {
  public:
-  /// What the answer to a hello tells of the daemon.
+  /// The facts about the daemon that the answer to a hello holds.
   struct Greeter {
     int64_t workers = 0;
     VersionRange versions = kSessionVersions;  ///< Those that it speaks.

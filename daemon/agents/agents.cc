@@ -1,5 +1,7 @@
 #include "daemon/agents/agents.h"
 
+#include <utility>
+
 #include "daemon/communicator/communicator.h"
 #include "daemon/job_events/job_communicators.h"
 #include "daemon/runtime/event_loop.h"
@@ -8,29 +10,16 @@
 
 namespace harmonaize::daemon {
 
-Agents::Agents(const Services& services)
-    : services_(services),
-      own_({.cluster = services.cluster,
-            .attachments = services.attachments,
-            .by_job = services.by_job,
-            .relay = services.relay,
-            .jobs = services.jobs,
-            .tickets = services.tickets,
-            .on_tied = services.on_tied,
-            .on_job_gone =
-                [this](Job& job) {
-                  known_.OnJobGone(job);
-                  services_.on_job_gone(job);
-                }}),
-      known_({.cluster = services.cluster,
-              .attachments = services.attachments,
-              .by_job = services.by_job,
-              .relay = services.relay,
-              .jobs = services.jobs,
-              .tickets = services.tickets,
-              .is_own = [this](uint64_t number) { return own_.Knows(number); },
-              .on_tied = services.on_tied}),
-      next_look_(services.loop) {}
+Agents::Agents(const AgentServices& services, EventLoop* loop,
+               std::function<void(Job&)> on_job_gone)
+    : by_job_(*services.by_job),
+      own_(services,
+           [this, on_job_gone = std::move(on_job_gone)](Job& job) {
+             known_.OnJobGone(job);
+             on_job_gone(job);
+           }),
+      known_(services, [this](uint64_t number) { return own_.Knows(number); }),
+      next_look_(loop) {}
 
 Result<uint64_t> Agents::Add(Tenant* tenant, const AgentOrder& order) {
   HZ_ASSIGN_OR_RETURN(const uint64_t number, own_.Add(tenant, order));
@@ -57,7 +46,7 @@ void Agents::OnFormed(const Communicator& communicator, int /*hosts*/) {
 
 void Agents::OnEnded(const Communicator& communicator) {
   Job& job = *communicator.job();
-  if (!services_.by_job->Has(&job)) return known_.OnJobGone(job);
+  if (!by_job_.Has(&job)) return known_.OnJobGone(job);
   known_.OnChanged(job);
 }
 

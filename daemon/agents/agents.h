@@ -3,10 +3,8 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
+#include "daemon/agents/agent_services.h"
 #include "daemon/agents/known_agents.h"
 #include "daemon/agents/own_agents.h"
 #include "daemon/cluster/messages/message.h"
@@ -22,28 +20,14 @@ class EventLoop;
 /// engine.
 class Agents final : public CommunicatorObserver {
  public:
-  /// All of these outlive this object.
-  struct Services {
-    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
-    EventLoop* loop = nullptr;
-    JobAttachments* attachments = nullptr;
-    const JobCommunicators* by_job = nullptr;
-    const JobRelay* relay = nullptr;
-    JobTable* jobs = nullptr;
-    TicketHome* tickets = nullptr;
-    std::function<void(Job&)> on_tied = {};      ///< As OwnAgents::Services::on_tied.
-    std::function<void(Job&)> on_job_gone = {};  ///< As OwnAgents::Services::on_job_gone.
-  };
-
-  explicit Agents(const Services& services);
+  /// Requires: `loop` outlives this object. `on_job_gone` is that of OwnAgents.
+  Agents(const AgentServices& services, EventLoop* loop, std::function<void(Job&)> on_job_gone);
 
   /// Takes in an agent of this host. Errors: those of OwnAgents::Add.
   Result<uint64_t> Add(Tenant* tenant, const AgentOrder& order);
   /// The agents of this host.
   OwnAgents& own() { return own_; }
   const OwnAgents& own() const { return own_; }
-  /// Returns the job's agents on other hosts.
-  std::vector<AgentView> Elsewhere(const Job& job) const { return known_.Of(job); }
 
   /// Takes in a message of another daemon, if it is about agents.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
@@ -59,7 +43,7 @@ class Agents final : public CommunicatorObserver {
   void Watch();
   void Look();
 
-  const Services services_;
+  const JobCommunicators& by_job_;
   OwnAgents own_;
   KnownAgents known_;
   LoopTimer next_look_;

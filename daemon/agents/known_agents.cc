@@ -1,6 +1,5 @@
 #include "daemon/agents/known_agents.h"
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -28,14 +27,6 @@ constexpr uint64_t kReachEveryNs = 3'000'000'000;
 
 }  // namespace
 
-std::vector<AgentView> KnownAgents::Of(const Job& job) const {
-  std::vector<AgentView> agents;
-  const auto found = of_job_.find(&job);
-  if (found == of_job_.end()) return agents;
-  for (const uint64_t number : found->second) agents.push_back(agents_.at(number).view);
-  return agents;
-}
-
 // Returns nullptr where the job has as many agents as it may.
 KnownAgents::Agent* KnownAgents::Note(Job& job, const AgentView& view) {
   const auto known = agents_.find(view.number);
@@ -51,7 +42,7 @@ KnownAgents::Agent* KnownAgents::Note(Job& job, const AgentView& view) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// What other daemons say
+// Messages of other daemons
 
 void KnownAgents::OnAttach(transport::PeerId peer, const AttachMessage& attach) {
   const Result<Job*> job = JobOfTicket(attach);
@@ -86,7 +77,7 @@ void KnownAgents::OnAgent(transport::PeerId peer, const AgentMessage& message) {
   const std::optional<JobWay> way = services_.relay->ToldOf(message.about, peer);
   if (!way.has_value() || !way->job->heard.Add(message.unique)) return;
   Job& job = *way->job;
-  if (!services_.is_own(message.agent.number)) {
+  if (!is_own_(message.agent.number)) {
     if (message.gone) {
       const auto known = agents_.find(message.agent.number);
       if (known != agents_.end() && known->second.job == &job) Forget(known);
@@ -139,7 +130,7 @@ void KnownAgents::TieTo(Agent& agent, transport::PeerId peer) {
   services_.on_tied(*agent.job);
 }
 
-// What a daemon does not take now is sent again, with the agent's next message.
+// A message that the daemon does not take now is sent again, with the agent's next one.
 void KnownAgents::Send(const Agent& agent, transport::PeerId peer, Status status) const {
   const TenantIdentity& tenant = agent.job->tenant->identity;
   const Communicator* const largest = services_.by_job->Largest(*agent.job);

@@ -6,8 +6,9 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <vector>
+#include <utility>
 
+#include "daemon/agents/agent_services.h"
 #include "daemon/cluster/messages/agent.h"
 #include "daemon/runtime/lifetime.h"
 #include "src/base/status.h"
@@ -15,38 +16,15 @@
 
 namespace harmonaize::daemon {
 
-class Cluster;
-class Communicator;
-class JobAttachments;
-class JobCommunicators;
-class JobRelay;
-class JobTable;
-class TicketHome;
-struct Job;
-
 /// The agents on other hosts of jobs that are here. The home of a job's largest communicator ties
 /// each of their hosts to itself. All hosts of the job know them, so that another home goes on when
 /// this one is lost, or has no ranks of the job any more. Thread: engine.
 class KnownAgents {
  public:
-  /// All of these outlive this object.
-  struct Services {
-    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
-    JobAttachments* attachments = nullptr;
-    const JobCommunicators* by_job = nullptr;
-    const JobRelay* relay = nullptr;
-    JobTable* jobs = nullptr;
-    TicketHome* tickets = nullptr;
-    /// Returns whether an agent is one of this host.
-    std::function<bool(uint64_t number)> is_own = {};
-    /// A tie is new: the other host does not know yet what this one knows of the job.
-    std::function<void(Job&)> on_tied = {};
-  };
+  /// `is_own` returns whether an agent is one of this host.
+  KnownAgents(const AgentServices& services, std::function<bool(uint64_t number)> is_own)
+      : services_(services), is_own_(std::move(is_own)) {}
 
-  explicit KnownAgents(const Services& services) : services_(services) {}
-
-  /// Returns the agents of a job on other hosts.
-  std::vector<AgentView> Of(const Job& job) const;
   bool empty() const { return agents_.empty(); }
 
   void OnAttach(transport::PeerId peer, const AttachMessage& attach);
@@ -81,7 +59,8 @@ class KnownAgents {
   void Send(const Agent& agent, transport::PeerId peer, Status status) const;
   Agents::iterator Forget(Agents::iterator agent);
 
-  const Services services_;
+  const AgentServices services_;
+  const std::function<bool(uint64_t number)> is_own_;
   Agents agents_;
   std::map<const Job*, std::set<uint64_t>> of_job_;
   Lifetime lifetime_;

@@ -37,7 +37,7 @@ constexpr uint64_t kTellChangesNs = 1'000'000'000;
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------
-// What the agents' processes ask for
+// Calls of the agents' processes
 
 Result<uint64_t> OwnAgents::Add(Tenant* tenant, const AgentOrder& order) {
   const auto of_tenant = std::count_if(
@@ -138,8 +138,7 @@ void OwnAgents::End(Agents::iterator agent) {
   const LogFor log_for(job.tenant->identity);
   Log(LogLevel::kInfo, kLogInit, "an agent of job '{}' of {} has gone", job.label(),
       job.tenant->name());
-  const bool is_last = job.agents == 1 && !services_.by_job->Has(&job);
-  if (is_last) services_.on_job_gone(job);
+  if (!services_.by_job->Has(&job)) on_job_gone_(job);
   agents_.erase(agent);
 }
 
@@ -178,22 +177,22 @@ std::vector<AgentReport> OwnAgents::All(std::optional<uint32_t> tenant) const {
   return reports;
 }
 
+const OwnAgents::Agent* OwnAgents::AgentOf(const Job& job) const {
+  if (job.agents == 0) return nullptr;
+  const auto found = std::find_if(agents_.begin(), agents_.end(),
+                                  [&](const auto& one) { return one.second.job.job() == &job; });
+  return found == agents_.end() ? nullptr : &found->second;
+}
+
 std::optional<int> OwnAgents::PlacesOf(const Job& job) const {
-  if (job.agents == 0) return std::nullopt;
-  int places = 0;
-  for (const auto& [number, agent] : agents_) {
-    if (agent.job.job() == &job) places += agent.view.places;
-  }
-  return places;
+  const Agent* const agent = AgentOf(job);
+  return agent == nullptr ? std::nullopt : std::optional(agent->view.places);
 }
 
 int OwnAgents::RanksOf(const Job& job) const {
   if (const Communicator* const largest = services_.by_job->Largest(job)) return largest->ranks();
-  int ranks = 0;
-  for (const auto& [number, agent] : agents_) {
-    if (agent.job.job() == &job) ranks = std::max(ranks, agent.ranks);
-  }
-  return ranks;
+  const Agent* const agent = AgentOf(job);
+  return agent == nullptr ? 0 : agent->ranks;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -274,7 +273,9 @@ void OwnAgents::TellHosts(Agent& agent, bool gone, uint64_t now_ns) {
   static_cast<void>(services_.relay->Spread(job, message, {}));
 }
 
+// A communicator forms often, and most jobs have no agent.
 void OwnAgents::OnChanged(const Job& job) {
+  if (job.agents == 0) return;
   for (auto& [number, agent] : agents_) {
     if (agent.job.job() == &job) agent.is_changed = true;
   }

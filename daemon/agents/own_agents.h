@@ -5,8 +5,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "daemon/agents/agent_services.h"
 #include "daemon/cluster/messages/agent.h"
 #include "daemon/formation/ticket_desk.h"
 #include "daemon/jobs/job_table.h"
@@ -16,12 +18,6 @@
 #include "src/transport/message.h"
 
 namespace harmonaize::daemon {
-
-class Cluster;
-class JobAttachments;
-class JobCommunicators;
-class JobRelay;
-class TicketHome;
 
 /// What a process of a tenant says when it becomes an agent of a job, or renews that.
 struct AgentOrder {
@@ -53,21 +49,10 @@ inline constexpr int kAgentStandingCount = 3;
 /// the two hosts together. Thread: engine.
 class OwnAgents {
  public:
-  /// All of these outlive this object.
-  struct Services {
-    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
-    JobAttachments* attachments = nullptr;
-    const JobCommunicators* by_job = nullptr;
-    const JobRelay* relay = nullptr;
-    JobTable* jobs = nullptr;
-    TicketHome* tickets = nullptr;  ///< This daemon as a home of tickets.
-    /// A tie is new: the other host may not know yet what this one knows of the job.
-    std::function<void(Job&)> on_tied = {};
-    /// The job's last agent here has gone, and it has no communicators here.
-    std::function<void(Job&)> on_job_gone = {};
-  };
-
-  explicit OwnAgents(const Services& services) : services_(services) {}
+  /// `on_job_gone` is called with a job whose agent here has gone, and that has no communicators
+  /// here.
+  OwnAgents(const AgentServices& services, std::function<void(Job&)> on_job_gone)
+      : services_(services), on_job_gone_(std::move(on_job_gone)) {}
 
   /// Takes in an agent. Errors: kInvalidArgument for a text that is no ticket; kInvalidUsage where
   /// the job has an agent here, the tenant has as many as it may, or its ticket for a job of this
@@ -85,9 +70,10 @@ class OwnAgents {
   bool Knows(uint64_t number) const { return agents_.contains(number); }
   bool empty() const { return agents_.empty(); }
 
-  /// Returns how many ranks the job's agents here would start; nullopt if it has none here.
+  /// Returns how many ranks the job's agent here would start; nullopt if it has none here.
   std::optional<int> PlacesOf(const Job& job) const;
-  /// Returns the number of ranks of a job that has agents here, as its homes have told; 0: unknown.
+  /// Returns the number of ranks of a job: of its largest communicator here, or as its homes have
+  /// told its agent here; 0: unknown.
   int RanksOf(const Job& job) const;
 
   /// Looks for agents that are not renewed any more, and tells hosts of the others.
@@ -136,7 +122,10 @@ class OwnAgents {
   Status CheckIsOf(uint32_t tenant, uint64_t number) const;
   AgentReport Describe(const Agent& agent) const;
 
-  const Services services_;
+  const Agent* AgentOf(const Job& job) const;
+
+  const AgentServices services_;
+  const std::function<void(Job&)> on_job_gone_;
   Agents agents_;
   Lifetime lifetime_;
 };

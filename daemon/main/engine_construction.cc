@@ -196,19 +196,18 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
   advisor_.emplace(JobAdvisor::Services{.by_job = &events_->job_communicators(),
                                         .events = &events_->job_events()});
   observers_.Add(&*advisor_);
-  agents_.emplace(Agents::Services{.cluster = cluster_.get(),
-                                   .loop = loop_.get(),
-                                   .attachments = &events_->attachments(),
-                                   .by_job = &events_->job_communicators(),
-                                   .relay = &events_->relay(),
-                                   .jobs = &jobs_,
-                                   .tickets = &membership_->ticket_home(),
-                                   .on_tied =
-                                       [this](Job& job) {
-                                         requirements_->OnTied(job);
-                                         offers_->OnTied(job);
-                                       },
-                                   .on_job_gone = [this](Job& job) { requirements_->Drop(job); }});
+  agents_.emplace(AgentServices{.cluster = cluster_.get(),
+                                .attachments = &events_->attachments(),
+                                .by_job = &events_->job_communicators(),
+                                .relay = &events_->relay(),
+                                .jobs = &jobs_,
+                                .tickets = &membership_->ticket_home(),
+                                .on_tied =
+                                    [this](Job& job) {
+                                      requirements_->OnTied(job);
+                                      offers_->OnTied(job);
+                                    }},
+                  loop_.get(), [this](Job& job) { requirements_->Drop(job); });
   membership_->tickets().SetTies(
       {.job_of = [this](
                      uint64_t about,

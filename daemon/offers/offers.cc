@@ -304,7 +304,7 @@ void Offers::TakeAnswer(const std::string& id, const OfferAnswer& answer) {
 
 void Offers::AnswerInAdvanceFor(OfferBook::Entry& entry) {
   const Job* const job = JobOf(entry.offer);
-  const int32_t size = Described(job).size;
+  const int32_t size = job == nullptr ? 0 : services_.agents->own().RanksOf(*job);
   // A host with an agent alone learns in a moment how large the job is.
   if (job == nullptr || size == 0 || entry.offer.state != OfferState::kOffered) return;
   entry.looked_at_terms = job->terms;
@@ -435,8 +435,8 @@ void Offers::LookAt(OfferBook::Entry& entry, double now_seconds) {
   if (next.revision != entry.offer.revision) return Change(entry, next);
   Renumber(entry, *job);
   // A host that has come to the job learns later what that has said, and how large it is.
-  const bool says_else =
-      entry.looked_at_terms != job->terms || entry.looked_at_size != Described(job).size;
+  const bool says_else = entry.looked_at_terms != job->terms ||
+                         entry.looked_at_size != services_.agents->own().RanksOf(*job);
   if (says_else) AnswerInAdvanceFor(entry);
   if (!IsToBeEnforced(entry.offer, now_seconds, here)) return;
   Enforce(entry);
