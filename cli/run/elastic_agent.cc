@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,9 +33,17 @@ Result<Json> Document(const DaemonHttp& daemon, const HttpCall& call) {
   return ParseDocument(body);
 }
 
-/// Returns the text of a file of a ticket, without the end of its line.
+/// Returns the text of a file of a ticket, without the end of its line. Errors: kInvalidUsage for a
+/// file that others may read, or have written.
 Result<std::string> TicketIn(const std::string& file) {
-  HZ_ASSIGN_OR_RETURN(std::string text, ReadSmallFile(file, kMostTicketBytes));
+  HZ_ASSIGN_OR_RETURN(const FileDescriptor opened, OpenRegularFile(file));
+  struct stat found {};
+  if (::fstat(opened.get(), &found) != 0) return ErrnoError(errno, "cannot look at " + file);
+  if (found.st_uid != ::geteuid() || (found.st_mode & 077) != 0) {
+    return InvalidUsage("{}: a ticket is a secret; its file has to be yours, and of mode 0600",
+                        file);
+  }
+  HZ_ASSIGN_OR_RETURN(std::string text, ReadToEnd(opened, file, kMostTicketBytes));
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;
 }
@@ -129,7 +138,8 @@ Result<Json> ElasticAgent::Register() {
     body["places"] = places_;
   }
   if (!options_.ticket_file.empty()) {
-    HZ_ASSIGN_OR_RETURN(body["ticket"], TicketIn(options_.ticket_file));
+    HZ_ASSIGN_OR_RETURN(ticket_, TicketIn(options_.ticket_file));
+    body["ticket"] = ticket_;
   }
   HZ_ASSIGN_OR_RETURN(
       Json agent,
@@ -150,7 +160,11 @@ Result<Json> ElasticAgent::Renew(const std::string& id) {
   }
   // The file may hold another ticket by now.
   if (!attached && !options_.ticket_file.empty()) {
-    HZ_ASSIGN_OR_RETURN(body["ticket"], TicketIn(options_.ticket_file));
+    const Result<std::string> ticket = TicketIn(options_.ticket_file);
+    if (ticket.ok() && *ticket != ticket_) {
+      ticket_ = *ticket;
+      body["ticket"] = ticket_;
+    }
   }
   return Document(daemon_, {.method = "PUT", .target = "/v1/agents/" + id, .body = body.dump()});
 }
@@ -200,11 +214,15 @@ void ElasticAgent::Follow(const Json& offer) {
 // Each process is asked once: a program may take its time to end well.
 void ElasticAgent::Stop(const Json& processes) {
   ElasticOrder order;
+  std::set<pid_t> listed;
   for (const Json& process : processes) {
     if (!process.is_number_integer()) continue;
     const auto pid = process.get<pid_t>();
-    if (stopped_.insert(pid).second) order.leave.push_back(pid);
+    listed.insert(pid);
+    if (!stopped_.contains(pid)) order.leave.push_back(pid);
   }
+  // Numbers of processes come again.
+  stopped_ = std::move(listed);
   if (!order.leave.empty()) Order(std::move(order));
 }
 

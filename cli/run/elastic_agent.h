@@ -85,6 +85,7 @@ class ElasticAgent {
   // The thread's own.
   std::string id_;                      ///< The agent's at the daemon; "": it is not registered.
   std::string job_;                     ///< The job's id.
+  std::string ticket_;                  ///< That was told last.
   std::map<std::string, int> started_;  ///< Ranks that were ordered, by offer.
   std::set<pid_t> stopped_;             ///< Processes that were asked to leave.
   double unattached_since_ = 0;

@@ -168,7 +168,8 @@ void Job::StartNewcomers(const ElasticOrder& order) {
   const Status written = WriteTicketFile(file, order.ticket);
   if (!written.ok()) return Say(written.message());
   const Environment base = Environment::OfThisProcess();
-  for (int i = 0; i < order.ranks; ++i) {
+  const int free = std::max(options_.most_ranks_here - Running(), 0);
+  for (int i = 0; i < std::min(order.ranks, free); ++i) {
     const RankVariables variables{.socket = options_.socket,
                                   .job_name = options_.name,
                                   .job_kind = options_.kind,

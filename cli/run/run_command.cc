@@ -302,9 +302,11 @@ Result<int> RunJob(const RunOptions& options) {
   std::unique_ptr<ElasticAgent> agent;
   if (options.elastic.most > 0) {
     HZ_ASSIGN_OR_RETURN(job_options.ticket_folder, MakeTicketFolder(guard));
-    HZ_ASSIGN_OR_RETURN(agent, StartAgent(options, job_options));
   }
   const FolderRemover remover(job_options.ticket_folder);
+  if (options.elastic.most > 0) {
+    HZ_ASSIGN_OR_RETURN(agent, StartAgent(options, job_options));
+  }
   Job job(std::move(job_options), signals, guard, own == nullptr ? nullptr : &own->process(),
           agent.get());
   const int exit_status = job.Run();

@@ -14,6 +14,7 @@
 #include "daemon/multihost/host_group.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/clock.h"
+#include "src/base/log.h"
 #include "src/base/random.h"
 
 namespace harmonaize::daemon {
@@ -29,22 +30,19 @@ constexpr uint64_t kReachEveryNs = 3'000'000'000;
 
 std::vector<AgentView> KnownAgents::Of(const Job& job) const {
   std::vector<AgentView> agents;
-  for (const auto& [number, agent] : agents_) {
-    if (agent.job == &job) agents.push_back(agent.view);
-  }
+  const auto found = of_job_.find(&job);
+  if (found == of_job_.end()) return agents;
+  for (const uint64_t number : found->second) agents.push_back(agents_.at(number).view);
   return agents;
 }
 
 // Returns nullptr where the job has as many agents as it may.
 KnownAgents::Agent* KnownAgents::Note(Job& job, const AgentView& view) {
   const auto known = agents_.find(view.number);
-  if (known == agents_.end()) {
-    const auto of_job = std::count_if(agents_.begin(), agents_.end(),
-                                      [&](const auto& one) { return one.second.job == &job; });
-    if (static_cast<size_t>(of_job) >= kMostOfJob) return nullptr;
-  } else if (known->second.job != &job) {
-    return nullptr;
-  }
+  if (known != agents_.end() && known->second.job != &job) return nullptr;
+  std::set<uint64_t>& of_job = of_job_[&job];
+  if (known == agents_.end() && of_job.size() >= kMostOfJob) return nullptr;
+  of_job.insert(view.number);
   Agent& agent = agents_[view.number];
   agent.view = view;
   agent.job = &job;
@@ -56,33 +54,31 @@ KnownAgents::Agent* KnownAgents::Note(Job& job, const AgentView& view) {
 // What other daemons say
 
 void KnownAgents::OnAttach(transport::PeerId peer, const AttachMessage& attach) {
-  Job* job = nullptr;
-  Status status = CheckAttach(attach, &job);
-  Agent* const agent = status.ok() ? Note(*job, attach.agent) : nullptr;
-  if (status.ok() && agent == nullptr) {
-    status = InvalidUsage("the job has {} agents, as many as may be", kMostOfJob);
-  }
-  if (!status.ok()) {
+  const Result<Job*> job = JobOfTicket(attach);
+  Agent* const agent = job.ok() ? Note(**job, attach.agent) : nullptr;
+  if (agent == nullptr) {
     const TieMessage refusal{
-        .number = attach.agent.number, .job = attach.job, .user = attach.user, .status = status};
+        .number = attach.agent.number,
+        .job = attach.job,
+        .user = attach.user,
+        .status = job.ok() ? InvalidUsage("the job has {} agents, as many as may be", kMostOfJob)
+                           : job.status()};
     return services_.cluster->Send(peer, refusal);
   }
   const AgentMessage news{.about = 0, .unique = RandomNumber(), .agent = attach.agent};
-  job->heard.Add(news.unique);
-  static_cast<void>(services_.relay->Spread(*job, news, {}));
+  (*job)->heard.Add(news.unique);
+  static_cast<void>(services_.relay->Spread(**job, news, {}));
   TieTo(*agent, peer);
 }
 
-// The ticket tells for which job it is, and only a host with communicators of the job can tie.
-Status KnownAgents::CheckAttach(const AttachMessage& attach, Job** job) const {
-  const JobIdentity id = DecodeJob(attach.job);
-  HZ_RETURN_IF_ERROR(services_.tickets->Check(DigestIn(attach.digest), id, attach.user, nullptr));
-  for (const auto& [key, one] : services_.jobs->all()) {
-    const bool is_it = one->id == id && one->tenant->identity.across_hosts == attach.user;
-    if (!is_it || !services_.by_job->Has(one.get())) continue;
-    *job = one.get();
-    return Status::Ok();
-  }
+// The ticket tells for which job it is. Tenants of one user, as containers may be, can have jobs of
+// the same id.
+Result<Job*> KnownAgents::JobOfTicket(const AttachMessage& attach) const {
+  HZ_ASSIGN_OR_RETURN(const TicketDesk::JobKey key,
+                      services_.tickets->Check(DigestIn(attach.digest), DecodeJob(attach.job),
+                                               attach.user, nullptr));
+  Job* const job = services_.jobs->FindById(key.second, key.first);
+  if (job != nullptr && services_.by_job->Has(job)) return job;
   return Unavailable("the job has ended, or has no ranks any more where the ticket leads");
 }
 
@@ -120,6 +116,7 @@ bool KnownAgents::IsHomeOf(const Job& job) const {
 
 // Ties the agent's host to this one, or tells it that it still is, where this host is the home.
 void KnownAgents::Tie(Agent& agent) {
+  const LogFor log_for(agent.job->tenant->identity);
   if (!IsHomeOf(*agent.job) || agent.view.address.empty()) return;
   agent.reached_for_ns = MonotonicNanoseconds();
   services_.cluster->Reach(
@@ -154,23 +151,24 @@ void KnownAgents::Send(const Agent& agent, transport::PeerId peer, Status status
   static_cast<void>(services_.cluster->SendFor(tenant, peer, tie));
 }
 
+// Communicators may come and go by thousands: the next look tells of all changes at once.
 void KnownAgents::OnChanged(const Job& job) {
-  for (auto& [number, agent] : agents_) {
-    if (agent.job == &job) Tie(agent);
-  }
+  const auto found = of_job_.find(&job);
+  if (found == of_job_.end()) return;
+  for (const uint64_t number : found->second) agents_.at(number).is_due = true;
 }
 
 void KnownAgents::OnJobGone(Job& job) {
-  for (auto one = agents_.begin(); one != agents_.end();) {
-    const Agent& agent = one->second;
-    if (agent.job != &job) {
-      ++one;
-      continue;
+  const auto found = of_job_.find(&job);
+  if (found == of_job_.end()) return;
+  const std::set<uint64_t> numbers = found->second;
+  for (const uint64_t number : numbers) {
+    const auto one = agents_.find(number);
+    if (one->second.tied.has_value()) {
+      Send(one->second, *one->second.tied,
+           Unavailable("the job has ended, or has left the host of its home"));
     }
-    if (agent.tied.has_value()) {
-      Send(agent, *agent.tied, Unavailable("the job has ended, or has left the host of its home"));
-    }
-    one = Forget(one);
+    Forget(one);
   }
 }
 
@@ -178,6 +176,9 @@ KnownAgents::Agents::iterator KnownAgents::Forget(Agents::iterator agent) {
   if (agent->second.tied.has_value()) {
     services_.attachments->Remove(agent->first, *agent->second.tied);
   }
+  const auto of_job = of_job_.find(agent->second.job);
+  of_job->second.erase(agent->first);
+  if (of_job->second.empty()) of_job_.erase(of_job);
   return agents_.erase(agent);
 }
 
@@ -189,7 +190,8 @@ void KnownAgents::Tick() {
       one = Forget(one);
       continue;
     }
-    if (!agent.tied.has_value() && now - agent.reached_for_ns > kReachEveryNs) Tie(agent);
+    const bool lacks_tie = !agent.tied.has_value() && now - agent.reached_for_ns > kReachEveryNs;
+    if (std::exchange(agent.is_due, false) || lacks_tie) Tie(agent);
     ++one;
   }
 }

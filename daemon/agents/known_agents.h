@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "daemon/cluster/messages/agent.h"
@@ -34,7 +35,7 @@ class KnownAgents {
     JobAttachments* attachments = nullptr;
     const JobCommunicators* by_job = nullptr;
     const JobRelay* relay = nullptr;
-    const JobTable* jobs = nullptr;
+    JobTable* jobs = nullptr;
     TicketHome* tickets = nullptr;
     /// Returns whether an agent is one of this host.
     std::function<bool(uint64_t number)> is_own = {};
@@ -68,11 +69,12 @@ class KnownAgents {
     uint64_t heard_ns = 0;
     uint64_t reached_for_ns = 0;  ///< When its daemon was reached for last.
     std::optional<transport::PeerId> tied = {};
+    bool is_due = false;  ///< Its host is to hear of a change.
   };
   using Agents = std::map<uint64_t, Agent>;  ///< By AgentView::number.
 
   Agent* Note(Job& job, const AgentView& view);
-  Status CheckAttach(const AttachMessage& attach, Job** job) const;
+  Result<Job*> JobOfTicket(const AttachMessage& attach) const;
   bool IsHomeOf(const Job& job) const;
   void Tie(Agent& agent);
   void TieTo(Agent& agent, transport::PeerId peer);
@@ -81,6 +83,7 @@ class KnownAgents {
 
   const Services services_;
   Agents agents_;
+  std::map<const Job*, std::set<uint64_t>> of_job_;
   Lifetime lifetime_;
 };
 

@@ -29,6 +29,10 @@ constexpr uint64_t kTieLastsNs = 35'000'000'000;
 /// Nanoseconds between two requests to the home of a ticket. A home that is restarted is back
 /// within some of them.
 constexpr uint64_t kAskEveryNs = 3'000'000'000;
+/// How often that time is doubled at most, once for each refusal: to about three minutes.
+constexpr int kMostDoublings = 6;
+/// Nanoseconds between two tellings of an agent that changes.
+constexpr uint64_t kTellChangesNs = 1'000'000'000;
 
 }  // namespace
 
@@ -46,12 +50,20 @@ Result<uint64_t> OwnAgents::Add(Tenant* tenant, const AgentOrder& order) {
   const std::optional<JobIdentity> named = ParseJob(order.job);
   const JobClaim claim{.id = named.value_or(JobOfName(order.job, user)),
                        .name = named.has_value() ? "" : order.job};
+  Job* const job = services_.jobs->Of(claim.id, tenant, claim);
+  if (job->agents > 0) {
+    return InvalidUsage(
+        "job '{}' has an agent on this host already: one starts its ranks on each host; one that "
+        "was killed is forgotten after {:.0f} s",
+        job->label(), kLeaseSeconds);
+  }
+  const LogFor log_for(tenant->identity);
   Agent agent{.view = {.number = RandomNumber(), .places = order.places}, .tenant = tenant};
   if (services_.cluster != nullptr && services_.cluster->listens()) {
     agent.view.address = services_.cluster->address();
   }
   HZ_ASSIGN_OR_RETURN(agent.memory, tenant->account->Take(Resource::kMemory, kAgentBytes));
-  agent.job = JobHold(services_.jobs, services_.jobs->Of(claim.id, tenant, claim), &Job::agents);
+  agent.job = JobHold(services_.jobs, job, &Job::agents);
   HZ_RETURN_IF_ERROR(TakeTicket(agent, order.ticket));
   agent.renewed_ns = MonotonicNanoseconds();
   const uint64_t number = agent.view.number;
@@ -70,7 +82,7 @@ Status OwnAgents::Renew(const Tenant& tenant, uint64_t number, const AgentOrder&
   HZ_RETURN_IF_ERROR(CheckIsOf(tenant.identity.number, number));
   Agent& agent = agents_.at(number);
   agent.renewed_ns = MonotonicNanoseconds();
-  if (agent.view.places != order.places) agent.told_ns = 0;
+  if (agent.view.places != order.places) agent.is_changed = true;
   agent.view.places = order.places;
   return order.ticket.empty() ? Status::Ok() : TakeTicket(agent, order.ticket);
 }
@@ -91,15 +103,19 @@ Status OwnAgents::TakeTicket(Agent& agent, const std::string& text) {
   }
   const TicketDigest digest = DigestOf(ticket);
   if (!address.has_value()) {
-    return services_.tickets->Check(digest, agent.job.job()->id,
-                                    agent.tenant->identity.across_hosts, agent.tenant);
+    return services_.tickets
+        ->Check(digest, agent.job.job()->id, agent.tenant->identity.across_hosts, agent.tenant)
+        .status();
   }
   if (!services_.cluster->listens()) {
     return InvalidUsage(
         "other daemons do not reach the one of this host, so a job of other hosts can have no "
         "agent here ([cluster] address in provider.toml)");
   }
-  if (!agent.ticket.has_value() || agent.ticket->digest != digest) agent.asked_ns = 0;
+  if (!agent.ticket.has_value() || agent.ticket->digest != digest) {
+    agent.asked_ns = 0;
+    agent.refusals = 0;
+  }
   agent.ticket = Way{digest, address->ToString()};
   return Status::Ok();
 }
@@ -119,6 +135,7 @@ void OwnAgents::End(Agents::iterator agent) {
   TellHosts(agent->second, true, MonotonicNanoseconds());
   while (!agent->second.ties.empty()) Untie(agent->second, agent->second.ties.begin()->first);
   Job& job = *agent->second.job.job();
+  const LogFor log_for(job.tenant->identity);
   Log(LogLevel::kInfo, kLogInit, "an agent of job '{}' of {} has gone", job.label(),
       job.tenant->name());
   const bool is_last = job.agents == 1 && !services_.by_job->Has(&job);
@@ -205,7 +222,7 @@ void OwnAgents::Tick() {
     if (!HasWay(agent)) {
       agent.ranks = 0;
       Ask(agent, now);
-    } else if (agent.told_ns == 0 || now - agent.told_ns > kTellEveryNs) {
+    } else if (now - agent.told_ns > (agent.is_changed ? kTellChangesNs : kTellEveryNs)) {
       TellHosts(agent, false, now);
     }
     one = next;
@@ -214,9 +231,12 @@ void OwnAgents::Tick() {
 
 // The first request goes out at once, and others some time after the one before.
 void OwnAgents::Ask(Agent& agent, uint64_t now_ns) {
-  const bool waits = agent.asked_ns != 0 && now_ns - agent.asked_ns < kAskEveryNs;
+  // A ticket that was refused is tried ever more seldom.
+  const uint64_t pause = kAskEveryNs << std::min(agent.refusals, kMostDoublings);
+  const bool waits = agent.asked_ns != 0 && now_ns - agent.asked_ns < pause;
   if (!agent.ticket.has_value() || waits) return;
   agent.asked_ns = now_ns;
+  const LogFor log_for(agent.tenant->identity);
   services_.cluster->Reach(
       agent.ticket->address,
       lifetime_.Guard([this, number = agent.view.number](const Result<transport::PeerId>& peer) {
@@ -245,6 +265,7 @@ void OwnAgents::OnReached(uint64_t number, const Result<transport::PeerId>& peer
 
 void OwnAgents::TellHosts(Agent& agent, bool gone, uint64_t now_ns) {
   agent.told_ns = now_ns;
+  agent.is_changed = false;
   const AgentMessage message{
       .about = 0, .unique = RandomNumber(), .agent = agent.view, .gone = gone};
   Job& job = *agent.job.job();
@@ -255,7 +276,7 @@ void OwnAgents::TellHosts(Agent& agent, bool gone, uint64_t now_ns) {
 
 void OwnAgents::OnChanged(const Job& job) {
   for (auto& [number, agent] : agents_) {
-    if (agent.job.job() == &job) agent.told_ns = 0;
+    if (agent.job.job() == &job) agent.is_changed = true;
   }
 }
 
@@ -267,10 +288,12 @@ void OwnAgents::OnTie(transport::PeerId peer, const TieMessage& tie) {
   if (job.id != DecodeJob(tie.job) || agent.tenant->identity.across_hosts != tie.user) return;
   if (!tie.status.ok()) {
     agent.problem = tie.status;
+    ++agent.refusals;
     Untie(agent, peer);
     return;
   }
   agent.problem = Status::Ok();
+  agent.refusals = 0;
   agent.ranks = tie.ranks;
   const bool is_new = !agent.ties.contains(peer);
   agent.ties[peer] = MonotonicNanoseconds();

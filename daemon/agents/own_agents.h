@@ -70,7 +70,8 @@ class OwnAgents {
   explicit OwnAgents(const Services& services) : services_(services) {}
 
   /// Takes in an agent. Errors: kInvalidArgument for a text that is no ticket; kInvalidUsage where
-  /// the tenant has as many agents as it may, or its ticket for a job of this host is not valid.
+  /// the job has an agent here, the tenant has as many as it may, or its ticket for a job of this
+  /// host is not valid.
   Result<uint64_t> Add(Tenant* tenant, const AgentOrder& order);
   /// Notes that the agent is there, its places now, and another ticket if it has one. Errors: those
   /// of Add; kUnavailable if the tenant has no such agent here.
@@ -115,8 +116,10 @@ class OwnAgents {
     Holding memory = {};
     std::optional<Way> ticket = {};
     uint64_t asked_ns = 0;
+    int refusals = 0;  ///< Of its ticket, by the home.
     uint64_t renewed_ns = 0;
     uint64_t told_ns = 0;
+    bool is_changed = false;  ///< Its hosts do not know it as it is.
     Status problem = {};
     int ranks = 0;
     std::map<transport::PeerId, uint64_t> ties = {};  ///< When each was heard of last.

@@ -155,7 +155,8 @@ Status TicketDesk::WhyNot(const TicketDigest& digest, const Asker& asker) const 
   return found != ended_.end() && IsOwner(found->second, asker) ? found->second.why : NotValid();
 }
 
-Status TicketDesk::Check(const TicketDigest& digest, const Asker& asker, uint64_t now_ns) {
+Result<TicketDesk::JobKey> TicketDesk::Check(const TicketDigest& digest, const Asker& asker,
+                                             uint64_t now_ns) {
   EndExpired(now_ns);
   const auto found = tickets_.find(digest);
   if (found == tickets_.end()) return WhyNot(digest, asker);
@@ -164,12 +165,12 @@ Status TicketDesk::Check(const TicketDigest& digest, const Asker& asker, uint64_
     return InvalidUsage(
         "the ticket is for another job of yours: name the job whose rank has made it");
   }
-  return Status::Ok();
+  return found->second.order.job;
 }
 
 Status TicketDesk::Come(const NewcomerKey& key, const TicketDigest& digest, const Asker& asker,
                         uint64_t now_ns) {
-  HZ_RETURN_IF_ERROR(Check(digest, asker, now_ns));
+  HZ_RETURN_IF_ERROR(Check(digest, asker, now_ns).status());
   Kept& kept = tickets_.at(digest);
   if (newcomers_.contains(key)) return InvalidUsage("the newcomer waits already");
   if (kept.held >= kept.order.uses) {

@@ -83,9 +83,9 @@ class TicketDesk {
   /// Returns the job's tickets that can be used, the oldest first.
   std::vector<TicketView> List(const JobKey& job, uint64_t now_ns);
 
-  /// Returns why the asker may not use the ticket, whatever newcomers hold of it. Errors: those of
-  /// Come.
-  Status Check(const TicketDigest& digest, const Asker& asker, uint64_t now_ns);
+  /// Returns the job of a ticket that the asker may use, whatever newcomers hold of it. Errors:
+  /// those of Come.
+  Result<JobKey> Check(const TicketDigest& digest, const Asker& asker, uint64_t now_ns);
   /// Lets a newcomer wait. Errors: kInvalidUsage. A stranger gets the same for every ticket; only
   /// the owner's processes are told what is wrong.
   Status Come(const NewcomerKey& newcomer, const TicketDigest& digest, const Asker& asker,

@@ -120,12 +120,16 @@ Status TicketHome::Admit(int most, Communicator& communicator, TicketsMessage* a
   return Status::Ok();
 }
 
-Status TicketHome::Check(const TicketDigest& digest, const JobIdentity& job, uint32_t user,
-                         const Tenant* tenant) {
-  return Guarded(digest, {.user = user, .tenant = tenant, .job = job},
-                 [&](const TicketDesk::Asker& asker) {
-                   return desk_.Check(digest, asker, MonotonicNanoseconds());
-                 });
+Result<TicketDesk::JobKey> TicketHome::Check(const TicketDigest& digest, const JobIdentity& job,
+                                             uint32_t user, const Tenant* tenant) {
+  TicketDesk::JobKey found;
+  HZ_RETURN_IF_ERROR(Guarded(digest, {.user = user, .tenant = tenant, .job = job},
+                             [&](const TicketDesk::Asker& asker) -> Status {
+                               HZ_ASSIGN_OR_RETURN(
+                                   found, desk_.Check(digest, asker, MonotonicNanoseconds()));
+                               return Status::Ok();
+                             }));
+  return found;
 }
 
 Status TicketHome::Come(const NewcomerKey& newcomer, const ComeMessage& come,

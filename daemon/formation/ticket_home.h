@@ -42,10 +42,11 @@ class TicketHome {
   TicketsMessage Do(const AskTicketsMessage& ask, Communicator& communicator, bool from_here);
   /// Returns the job's tickets and the number of newcomers that are kept here.
   TicketsMessage List(const Job& job);
-  /// Returns why a process of a user may not use a ticket for a job. `tenant` is nullptr for one of
-  /// another host. Errors: those of TicketDesk::Check; the user came with wrong tickets too often.
-  Status Check(const TicketDigest& digest, const JobIdentity& job, uint32_t user,
-               const Tenant* tenant);
+  /// Returns the job of a ticket that a process of a user comes with for a job of this id: several
+  /// tenants of a user may have one. `tenant` is nullptr for a process of another host. Errors:
+  /// those of TicketDesk::Check; the user came with wrong tickets too often.
+  Result<TicketDesk::JobKey> Check(const TicketDigest& digest, const JobIdentity& job,
+                                   uint32_t user, const Tenant* tenant);
   /// Lets a newcomer wait. `tenant` is nullptr for one of another host. Errors: it is refused.
   Status Come(const NewcomerKey& newcomer, const ComeMessage& come, const Tenant* tenant);
   /// The newcomer does not wait any more, or has died. `why` completes "a newcomer ...".

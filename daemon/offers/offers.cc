@@ -156,7 +156,9 @@ Status Offers::CheckRanks(const Job& job, OfferKind kind, const OfferTerms& term
 
 Status Offers::CheckOtherTerms(const Offer& offer, const OfferTerms& terms) const {
   const Job* const job = JobOf(offer);
-  return job == nullptr ? Status::Ok() : CheckRanks(*job, offer.kind, terms, &offer);
+  if (job == nullptr) return Status::Ok();
+  if (offer.kind == OfferKind::kGrow) return CheckPlaces(*job, terms);
+  return CheckRanks(*job, offer.kind, terms, &offer);
 }
 
 // Two offers about ranks of one job on one host could not tell whose ranks have come or left.

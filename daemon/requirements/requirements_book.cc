@@ -216,7 +216,7 @@ Status RequirementsBook::Take(Job& job, Statements statements) {
 void RequirementsBook::SetRateCeiling(Job& job, double bytes_per_second) {
   const auto known = entries_.find(&job);
   const double before = known == entries_.end() ? 0 : known->second.rate_ceiling;
-  if (before == bytes_per_second || !services_.by_job->Has(&job)) return;
+  if (before == bytes_per_second || !IsHere(job)) return;
   Entry& entry = entries_[&job];
   entry.rate_ceiling = bytes_per_second;
   Renew(job, entry);

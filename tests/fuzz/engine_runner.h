@@ -130,7 +130,7 @@ class EngineRunner {
     if (reception != nullptr && reception->Receive(&connection)) return;
     // The previous one has closed, as it does when its tenant was away for a while.
     Result<std::shared_ptr<daemon::Reception>> opened =
-        daemon::Reception::Open(gate_, tenant, workers_);
+        daemon::Reception::Open(gate_, tenant, {.workers = workers_});
     RequireOk(opened.status(), "a reception");
     reception = std::move(*opened);
     Require(reception->Receive(&connection), "a new reception is open");

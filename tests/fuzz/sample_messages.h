@@ -140,6 +140,20 @@ inline void Fill(EventMessage& event) {
   event.data = R"({"text":"why","ranks":[1],"communicator":"a","why":"unknown"})";
 }
 
+inline void Fill(RequirementsMessage& message) {
+  message.about = 1;
+  const std::string document = "elastic.least_ranks = 2\n";
+  message.statements = {{4, 8, {document.begin(), document.end()}}};
+}
+
+inline void Fill(RequirementsDigestMessage& message) {
+  message.about = 1;
+}
+
+inline void Fill(AskRequirementsMessage& message) {
+  message.about = 1;
+}
+
 inline void Fill(JobOfferMessage& message) {
   message.about = 1;
   message.unique = 2;

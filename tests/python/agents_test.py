@@ -225,6 +225,7 @@ def offered(daemon: Daemon, job: str, ranks: int = 2) -> str:
 
 def test_a_wrong_ticket_is_told(daemon: Daemon, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "ticket"
+    file.touch(mode=0o600)
     file.write_text("no ticket\n")
     options = ["--ticket", str(file), "--elastic", "1:4", "--name", "elastic-wrong"]
     with launched(daemon, tmp_path / "out", *options) as run:

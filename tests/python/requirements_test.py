@@ -298,5 +298,5 @@ def test_what_was_said_ends_with_the_job(strict_daemon: Daemon) -> None:
             return ""
 
         said = eventually("the daemon has noticed that the ranks are gone", refused)
-        assert said.startswith("409 job 'short' has no communicator on this host")
+        assert said.startswith("409 job 'short' has no communicator and no agent on this host")
     assert client.requirements(job.id).text == ""

@@ -294,7 +294,9 @@ def why_not_elastic(programs: pathlib.Path) -> str:
     """Returns why no elastic jobs can run here; "" if they can."""
     if not (programs / "decide_elastic").exists():
         return f"there is no {programs / 'decide_elastic'}: build it"
-    # Jobs are other users', who may not reach the interpreter of this one.
-    done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c",
-                           "import numpy"], check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # Jobs are other users', who may not reach the interpreter of this one. The shell has none of root's rights any more,
+    # which setpriv itself still has.
+    done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c",
+                           'exec "$0" -c "import numpy"', sys.executable],
+                          check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return "" if done.returncode == 0 else f"other users cannot run {sys.executable}, or it has no NumPy"

@@ -153,6 +153,29 @@ TEST_F(TicketDeskTest, ATicketIsForOneJob) {
   EXPECT_EQ(Waiting(), 0);
 }
 
+// Containers of one user are tenants of their own, and their jobs may have the same id.
+TEST_F(TicketDeskTest, ATicketTellsWhoseJobItIsFor) {
+  const TicketDesk::JobKey of_container{1001, JobId(5)};
+  ASSERT_TRUE(Add(1).ok());
+  ASSERT_TRUE(desk_
+                  .Add({.job = of_container,
+                        .owner = &container_,
+                        .made_here = true,
+                        .digest = Digest(2),
+                        .uses = 1,
+                        .expires_ns = kLater,
+                        .view = {}},
+                       kNow)
+                  .ok());
+  const TicketDesk::Asker elsewhere{1000, nullptr, JobId(5)};
+  EXPECT_EQ(*desk_.Check(Digest(1), elsewhere, kNow), job_);
+  EXPECT_EQ(*desk_.Check(Digest(2), elsewhere, kNow), of_container);
+  EXPECT_EQ(desk_.Check(Digest(2), asker_, kNow).status().code(), Code::kInvalidUsage)
+      << "on its own host a container is told from its user";
+  EXPECT_FALSE(desk_.Check(Digest(3), elsewhere, kNow).ok());
+  EXPECT_EQ(Waiting(), 0) << "a look spends nothing";
+}
+
 TEST_F(TicketDeskTest, ExpiryAndBurningRefuseWhoWaitsButNotWhoIsAdmitted) {
   ASSERT_TRUE(Add(1, 1, kNow + 10).ok());
   ASSERT_TRUE(Add(2, 2).ok());
