@@ -252,6 +252,28 @@ ncclResult_t hzReportProgress(ncclComm_t comm, const hzProgress_t* progress);
 
 /// @}
 
+/// \name Lost ranks
+/// Which ranks to leave out of a shrink:
+///
+///     int lost[8], count;
+///     if (hzLostRanks(comm, 8, lost, &count) == ncclSuccess && count > 0 && count <= 8) {
+///       ncclCommShrink(comm, lost, count, &rest, NULL, NCCL_SHRINK_ABORT);
+///     }
+/// @{
+
+/// Stores how many ranks of `comm` are gone into `*count`, and the lowest `most` of them, rising,
+/// into `ranks`, which may be NULL if `most` is 0. Not more than 16000 are stored, as many as one
+/// shrink can leave out. A rank is gone once it has died, has aborted or destroyed `comm`, or its
+/// host's daemon is lost; it does not come back. `comm` may have failed, or been revoked. The
+/// daemon that looks after `comm` is asked, so all ranks are told the same; if it does not answer
+/// within a second, this is what daemons of the hosts that are left know. A question takes some
+/// hundred microseconds.
+/// Errors: ncclInvalidArgument for a negative `most`; ncclInvalidUsage while `comm` is not ready,
+/// and where the daemon is of an earlier release; ncclRemoteError when the daemon is gone.
+ncclResult_t hzLostRanks(ncclComm_t comm, int most, int* ranks, int* count);
+
+/// @}
+
 /// \name Tickets
 /// A process that is no rank of a job yet, a newcomer, finds the job by its name and a ticket, at
 /// whatever host it runs. Ranks make tickets, and admit newcomers when it suits the job:

@@ -42,7 +42,7 @@ Reader ReaderAt(const Connection& connection) {
 bool OnlyReads(MessageType type) {
   return type == MessageType::kStatus || type == MessageType::kExplain ||
          type == MessageType::kEstimate || type == MessageType::kMapPeerRegion ||
-         type == MessageType::kNewcomers;
+         type == MessageType::kNewcomers || type == MessageType::kLostRanks;
 }
 
 /// One request on its way to an answer.
@@ -93,6 +93,7 @@ class Request {
       case MessageType::kNewcomers: return CountNewcomers();
       case MessageType::kAdmit: return Admit();
       case MessageType::kJoinJob: return JoinJob();
+      case MessageType::kLostRanks: return FindLostRanks();
     }
     return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));
   }
@@ -331,6 +332,20 @@ class Request {
     rooms_.membership().tickets().Admit(
         *communicator, request.most,
         ReplyLater([](const TicketsMessage& answer) { return AdmitReply{answer.ranks}; }));
+    return Status::Ok();
+  }
+
+  Status FindLostRanks() {
+    HZ_ASSIGN_OR_RETURN(const LostRanksRequest request, Decode<LostRanksRequest>());
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator,
+                        rooms_.membership().Find(session_, request.member));
+    rooms_.membership().lost_ranks().Ask(
+        *communicator,
+        [connection = connection_, type = header_.type](const Result<LostRanks::Lost>& lost) {
+          if (!lost.ok()) return connection->ReplyFailure(type, lost.status());
+          connection->Reply(type, LostRanksReply{lost->count}, {},
+                            std::as_bytes(std::span(lost->ranks)));
+        });
     return Status::Ok();
   }
 

@@ -93,6 +93,10 @@ Membership::Membership(const MembershipServices& services)
                .communicators = communicators_,
                .cluster = cluster_}),
       departures_(communicators_, services.hosts.loop),
+      lost_ranks_({.communicators = communicators_,
+                   .waiting = *services.hosts.waiting,
+                   .cluster = cluster_,
+                   .tick_by = services.hosts.tick_by}),
       late_rounds_(communicators_) {}
 
 // ---------------------------------------------------------------------------------------------
@@ -330,6 +334,7 @@ void Membership::Tick(uint64_t now_ns) {
   watch_.Tick(now_ns);
   ticket_home_.Tick(now_ns);
   ticket_client_.Tick(now_ns);
+  lost_ranks_.Tick(now_ns);
   home_.ForgetOld(now_ns);
 }
 
@@ -353,6 +358,8 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
       [&](const PlaceMessage& one) { ticket_client_.OnPlace(peer, one); },
       [&](const GoneMessage& one) { ticket_client_.OnGone(peer, one); },
       [&](const BurnTicketsMessage& one) { ticket_client_.OnBurn(peer, one); },
+      [&](const AskLostMessage& one) { lost_ranks_.OnAsk(peer, one); },
+      [&](const LostMessage& one) { lost_ranks_.OnLost(peer, one); },
       // These are for the control loop, and name communicators that are not here.
       [](const BurstMessage&) {},
       [](const BurstTurnMessage&) {},
@@ -404,6 +411,8 @@ void Membership::OnPeerLost(transport::PeerId peer) {
     communicator->other_hosts()->OnPeerLost(peer);
     communicators_.NoteMayHaveEnded(*communicator);
   }
+  // The ranks of the lost host are known by now.
+  lost_ranks_.OnPeerLost(peer);
   client_.ApplyAnew(anew);
   stray_.OnPeerLost(peer);
 }

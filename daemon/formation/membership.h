@@ -18,6 +18,7 @@
 #include "daemon/formation/formation_watch.h"
 #include "daemon/formation/issued_ids.h"
 #include "daemon/formation/late_rounds.h"
+#include "daemon/formation/lost_ranks.h"
 #include "daemon/formation/membership_services.h"
 #include "daemon/formation/pending_formations.h"
 #include "daemon/formation/stray_messages.h"
@@ -91,6 +92,8 @@ class Membership {
   /// The communicators that form at this home and wait for ranks.
   const PendingFormations& forming() const { return pending_; }
 
+  /// Finds out which ranks are gone.
+  LostRanks& lost_ranks() { return lost_ranks_; }
   /// Tickets, by which newcomers get places in jobs.
   TicketClient& tickets() { return ticket_client_; }
   /// This daemon as a home of tickets.
@@ -134,6 +137,7 @@ class Membership {
   FormationHome home_;
   FormationClient client_;
   Departures departures_;
+  LostRanks lost_ranks_;
   LateRounds late_rounds_;
   std::string refusal_;  ///< "": none.
 };

@@ -41,6 +41,7 @@ const char* RequestName(MessageType type) {
     case MessageType::kNewcomers: return "the number of newcomers";
     case MessageType::kAdmit: return "the admission of newcomers";
     case MessageType::kJoinJob: return "a place in a job";
+    case MessageType::kLostRanks: return "the ranks that are lost";
   }
   return "an answer";
 }
@@ -53,7 +54,8 @@ bool AnswerMayTakeLong(MessageType type) {
     case MessageType::kBurnTickets:
     case MessageType::kNewcomers:
     case MessageType::kAdmit:
-    case MessageType::kJoinJob: return true;
+    case MessageType::kJoinJob:
+    case MessageType::kLostRanks: return true;
     default: return false;
   }
 }
@@ -65,6 +67,7 @@ uint16_t FirstVersionOf(MessageType type) {
     case MessageType::kNewcomers:
     case MessageType::kAdmit:
     case MessageType::kJoinJob: return 20;
+    case MessageType::kLostRanks: return 21;
     default: return 1;
   }
 }

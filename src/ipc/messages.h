@@ -57,6 +57,7 @@ enum class MessageType : uint16_t {
   kNewcomers,
   kAdmit,
   kJoinJob,
+  kLostRanks,
 };
 
 /// Returns a request's subject in words for people, such as "a place in a communicator".
@@ -235,6 +236,19 @@ struct JoinJobReply {
   uint32_t admitted = 0;  ///< 0: nobody has admitted the newcomer yet.
   uint32_t reserved = 0;
 };
+
+/// Asks which ranks of the member's communicator are gone.
+struct LostRanksRequest {
+  static constexpr MessageType kType = MessageType::kLostRanks;
+  uint32_t member = kNoMember;
+};
+/// Tail: these ranks, rising, as int32; not more of them than kMostLostRanksNamed.
+struct LostRanksReply {
+  int32_t count = 0;  ///< How many there are.
+};
+/// Most lost ranks that an answer names. A shrink excludes as many: its list is one control message
+/// too, of kMaxControlMessageBytes.
+inline constexpr size_t kMostLostRanksNamed = 16000;
 
 /// Carries the region's memfd, as MapAndSeal requires it: from then on no other process can map it
 /// writable, so it can become a region only once.

@@ -28,8 +28,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_document.h"
+#include "harmonaize.h"
 #include "src/base/clock.h"
 #include "tests/support/cluster.h"
+#include "tests/support/eventually.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/shared_by_processes.h"
@@ -446,6 +448,63 @@ TEST(HostsKill, TheOthersShrinkWithoutALostHost) {
 
 TEST(HostsKill, TheOthersShrinkWithoutTheLostHome) {
   ShrinkAfterLoss({0, 0, 1, 2, 1, 3}, 0);
+}
+
+/// The home's daemon is killed, and then these ranks of other hosts. The others find out which they
+/// are, and go on without them.
+void FindLostWithoutTheHome(const std::vector<int>& host_of_rank, const std::vector<int>& dead) {
+  TestCluster cluster(4, kRanksConfig);
+  HostedRanks ranks(&cluster, host_of_rank);
+  const int all = ranks.ranks();
+  const auto dies = [&](int rank) { return std::count(dead.begin(), dead.end(), rank) > 0; };
+  std::vector<int> expected = dead;
+  for (int rank = 0; rank < all; ++rank) {
+    if (host_of_rank[static_cast<size_t>(rank)] == host_of_rank[0]) expected.push_back(rank);
+  }
+  std::sort(expected.begin(), expected.end());
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    const bool is_lost = std::count(expected.begin(), expected.end(), rank) > 0;
+    EXPECT_EQ(SweepUntilError(world, rank, all), ncclRemoteError);
+    if (dies(rank)) raise(SIGKILL);
+    if (is_lost) return 0;
+    std::vector<int> lost(static_cast<size_t>(all));
+    int count = 0;
+    EXPECT_TRUE(Eventually(10, [&] {
+      EXPECT_NCCL(hzLostRanks(world, all, lost.data(), &count));
+      return count >= static_cast<int>(expected.size());
+    }));
+    lost.resize(static_cast<size_t>(count));
+    EXPECT_EQ(lost, expected);
+    ncclComm_t rest = nullptr;
+    EXPECT_NCCL(ncclCommShrink(world, lost.data(), count, &rest, nullptr, NCCL_SHRINK_ABORT));
+    if (rest == nullptr) return 1;
+    EXPECT_NCCL(ncclCommDestroy(rest));
+    EXPECT_NCCL(ncclCommAbort(world));
+    return 0;
+  });
+  ranks.ShareId(0, false);
+  std::this_thread::sleep_for(milliseconds(300));
+  cluster.daemon(host_of_rank[0]).Kill();
+  const std::vector<int> statuses = ranks.Wait();
+  for (int rank = 0; rank < all; ++rank) {
+    const int expected_status = dies(rank) ? SIGKILL : 0;
+    EXPECT_EQ(statuses[static_cast<size_t>(rank)], expected_status) << "rank " << rank;
+  }
+}
+
+TEST(HostsKill, TheOthersAreToldWhoIsLostWithTheHome) {
+  FindLostWithoutTheHome({0, 1, 2, 3, 1}, {});
+}
+
+// These die when nobody is left who would pass it on.
+TEST(HostsKill, TheOthersAreToldWhoIsLostAfterTheHome) {
+  FindLostWithoutTheHome({0, 1, 2, 1, 3, 2}, {1, 5});
+}
+
+// The daemon that would take the home's place has no rank of the communicator any more.
+TEST(HostsKill, AHostWhoseRanksAreAllLostAfterTheHomeIsFoundOut) {
+  FindLostWithoutTheHome({0, 1, 2, 3, 1}, {1, 4});
 }
 
 // A host whose ranks were left out is none of theirs any more, even if it was the home.

@@ -49,8 +49,8 @@ void Run(std::span<const std::byte> bytes) {
                OfferRegionRequest, OfferRegionReply, MapPeerRegionRequest, MapPeerRegionReply,
                StatusRequest, ExplainRequest, DocumentReply, DocumentRequest, ProbeRequest,
                ProbeReply, MakeTicketRequest, MakeTicketReply, BurnTicketsRequest, NewcomersRequest,
-               NewcomersReply, AdmitRequest, AdmitReply, JoinJobRequest, JoinJobReply>(*header,
-                                                                                       bytes);
+               NewcomersReply, AdmitRequest, AdmitReply, JoinJobRequest, JoinJobReply,
+               LostRanksRequest, LostRanksReply>(*header, bytes);
   const Result<std::vector<int32_t>> numbers = DecodeNumbers(*header, bytes);
   Require(!numbers.ok() || numbers->size() * sizeof(int32_t) == header->tail_bytes,
           "the numbers are the tail");

@@ -98,7 +98,7 @@ void AddControlMessages(const Seeds& seeds) {
               UnregisterRegionRequest, OpenStreamRequest, CloseStreamRequest, EstimateRequest,
               StatusRequest, AttachInlineRequest, OfferRegionRequest, MapPeerRegionRequest,
               ExplainRequest, DocumentRequest, MakeTicketRequest, BurnTicketsRequest,
-              NewcomersRequest, AdmitRequest, JoinJobRequest>(seeds);
+              NewcomersRequest, AdmitRequest, JoinJobRequest, LostRanksRequest>(seeds);
   AddControl<ShrinkRequest>(seeds, "\1\0\0\0");
   AddControl<ProbeRequest>(seeds, "10.0.0.1:7400\n10.0.0.2\n");
   const VersionRange spoken = {kOldestProtocolVersion, kProtocolVersion};
@@ -259,6 +259,10 @@ void AddTenants(const Seeds& seeds) {
                            .Append(Asks(0, NewcomersRequest{0}))
                            .Append(Asks(0, AdmitRequest{.member = 0, .most = 1}))
                            .Append(Asks(0, BurnTicketsRequest{0})));
+  seeds.Add("lost", Seed(pair)
+                        .Append(Asks(1, AbortRequest{.member = 0}))
+                        .Append(Asks(1, LeaveRequest{.member = 0}))
+                        .Append(Asks(0, LostRanksRequest{0})));
   seeds.Add("disagreement", Seed(Joins(0, 2, 0)).Append(Joins(1, 3, 1)));
   const Seed asks_for_id = Asks(0, CreateIdRequest{});
   seeds.Add("issued", Seed(asks_for_id).Append({0, 13, 2, 1, 1, 13, 2, 2}));

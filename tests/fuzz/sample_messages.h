@@ -63,6 +63,19 @@ inline void Fill(FormedMessage& formed) {
   formed.ranks = {{1, 1}};
 }
 
+inline void Fill(AskLostMessage& ask) {
+  ask.call = 1;
+  ask.about = 1;
+  ask.left = {1};
+}
+
+inline void Fill(LostMessage& lost) {
+  lost.call = 1;
+  lost.known = true;
+  lost.count = 2;
+  lost.ranks = {0, 1};
+}
+
 inline void Fill(AskTicketsMessage& ask) {
   ask.call = 1;
   ask.about = 1;

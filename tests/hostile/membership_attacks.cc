@@ -23,7 +23,7 @@ void AskFor(Attacker& attacker, HostileSession& session, uint32_t member) {
 
 void AskForAnything(Attacker& attacker, HostileSession& session) {
   const uint32_t number = attacker.DrawNumber();
-  switch (attacker.DrawBelow(11)) {
+  switch (attacker.DrawBelow(12)) {
     case 0: return AskFor<LeaveRequest>(attacker, session, number);
     case 1: return AskFor<AbortRequest>(attacker, session, number);
     case 2: return AskFor<RevokeRequest>(attacker, session, number);
@@ -31,7 +31,8 @@ void AskForAnything(Attacker& attacker, HostileSession& session) {
     case 4: return AskFor<ShrinkRequest>(attacker, session, number);
     case 5: return AskFor<CreateGrowIdRequest>(attacker, session, number);
     case 6: return AskFor<AttachInlineRequest>(attacker, session, number);
-    case 7: {
+    case 7: return AskFor<LostRanksRequest>(attacker, session, number);
+    case 8: {
       EstimateRequest request;
       request.member = number;
       request.count = attacker.Draw();
@@ -41,13 +42,13 @@ void AskForAnything(Attacker& attacker, HostileSession& session) {
       attacker.Ask(session, request);
       return;
     }
-    case 8: {
+    case 9: {
       UnregisterRegionRequest request;
       request.region = number;
       attacker.Ask(session, request);
       return;
     }
-    case 9: {
+    case 10: {
       CloseStreamRequest request;
       request.stream = number;
       attacker.Ask(session, request);

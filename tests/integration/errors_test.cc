@@ -15,6 +15,7 @@
 
 #include "harmonaize.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/eventually.h"
 #include "tests/support/rank_runner.h"
 
 namespace harmonaize::testing {
@@ -190,6 +191,55 @@ TEST_F(ErrorsTest, ADeadRankIsNamed) {
   EXPECT_TRUE(WIFSIGNALED(statuses[1]));
   EXPECT_EQ(statuses[2], 0) << WEXITSTATUS(statuses[2]);
   unsetenv("NCCL_COMM_ID");
+}
+
+TEST_F(ErrorsTest, LostRanksAreToldAndLeftOut) {
+  const std::vector<int> statuses = RunAsProcesses(4, [](int rank) {
+    ncclComm_t communicator = nullptr;
+    EXPECT_NCCL(JoinNamed("lost-ranks", 4, rank, &communicator));
+    int ranks[4] = {-1, -1, -1, -1};
+    int count = -1;
+    EXPECT_NCCL(hzLostRanks(communicator, 4, ranks, &count));
+    EXPECT_EQ(count, 0);
+    EXPECT_NCCL(AllReduce(communicator, 100));
+    if (rank == 1) raise(SIGKILL);
+    if (rank == 3) return ncclCommAbort(communicator) == ncclSuccess ? 0 : 1;
+    EXPECT_EQ(AllReduce(communicator, 100), ncclRemoteError);
+    EXPECT_TRUE(Eventually(10, [&] {
+      EXPECT_NCCL(hzLostRanks(communicator, 0, nullptr, &count));
+      return count == 2;
+    }));
+    // Fewer than there are.
+    EXPECT_NCCL(hzLostRanks(communicator, 1, ranks, &count));
+    EXPECT_EQ(count, 2);
+    EXPECT_EQ(std::vector<int>(ranks, ranks + 2), (std::vector<int>{1, -1}));
+    EXPECT_NCCL(hzLostRanks(communicator, 4, ranks, &count));
+    EXPECT_EQ(std::vector<int>(ranks, ranks + 3), (std::vector<int>{1, 3, -1}));
+    ncclComm_t rest = nullptr;
+    EXPECT_NCCL(ncclCommShrink(communicator, ranks, count, &rest, nullptr, NCCL_SHRINK_ABORT));
+    EXPECT_NCCL(hzLostRanks(rest, 4, ranks, &count));
+    EXPECT_EQ(count, 0);
+    EXPECT_NCCL(AllReduce(rest, 100));
+    EXPECT_EQ(hzLostRanks(rest, -1, ranks, &count), ncclInvalidArgument);
+    EXPECT_EQ(hzLostRanks(rest, 1, nullptr, &count), ncclInvalidArgument);
+    EXPECT_EQ(hzLostRanks(rest, 1, ranks, nullptr), ncclInvalidArgument);
+    EXPECT_NCCL(ncclCommDestroy(rest));
+    EXPECT_NCCL(ncclCommAbort(communicator));
+    return 0;
+  });
+  EXPECT_TRUE(WIFSIGNALED(statuses[1]));
+  for (const size_t rank : {0, 2, 3}) EXPECT_EQ(statuses[rank], 0) << "rank " << rank;
+  unsetenv("NCCL_COMM_ID");
+}
+
+TEST_F(ErrorsTest, LostRanksAreNotToldWithoutADaemon) {
+  ncclComm_t communicators[2];
+  ASSERT_NCCL(ncclCommInitAll(communicators, 2, nullptr));
+  daemon_.Kill();
+  int count = 0;
+  EXPECT_EQ(hzLostRanks(communicators[0], 0, nullptr, &count), ncclRemoteError);
+  for (ncclComm_t communicator : communicators) EXPECT_NCCL(ncclCommAbort(communicator));
+  EXPECT_EQ(hzLostRanks(nullptr, 0, nullptr, &count), ncclInvalidArgument);
 }
 
 TEST_F(ErrorsTest, ALateRankIsReportedWhileTheOthersWait) {

@@ -18,6 +18,7 @@
 #include "cli/daemon_document.h"
 #include "harmonaize.h"
 #include "src/base/file_descriptor.h"
+#include "tests/support/eventually.h"
 #include "tests/support/hosts_case.h"
 #include "tests/support/late_pages.h"
 #include "tests/support/rank_runner.h"
@@ -277,6 +278,47 @@ TEST_F(HostsTest, ARankThatLeftIsNamed) {
         EXPECT_EQ(value, sender);
       }
     });
+  }
+}
+
+// Rank 0 is at the home. Daemons hear of ranks of other hosts through it alone, if they have not
+// ended themselves.
+TEST_F(HostsTest, AllRanksAreToldWhichAreLost) {
+  for (const int dead : {0, 1, 3}) {
+    HostedRanks ranks(cluster_, {0, 1, 2, 1, 2, 0});
+    ranks.Start([&](int rank) {
+      const ncclComm_t world = ranks.Join(rank);
+      EXPECT_EQ(CountRanks(world), 6);
+      // The dead one waits until the others are done, too.
+      ranks.PublishId(rank + 1, {});
+      for (int other = 0; other < 6; ++other) ranks.ShareId(other + 1, false);
+      if (rank == dead) raise(SIGKILL);
+      EXPECT_EQ(AllReduce(world, 100), ncclRemoteError);
+      // One that aborts after the communicator has ended.
+      if (rank == 4) return ncclCommAbort(world) == ncclSuccess ? 0 : 1;
+      std::vector<int> lost(6, -1);
+      int count = 0;
+      EXPECT_TRUE(Eventually(10, [&] {
+        EXPECT_NCCL(hzLostRanks(world, 6, lost.data(), &count));
+        return count == 2;
+      }));
+      lost.resize(2);
+      EXPECT_EQ(lost, (std::vector<int>{dead, 4}));
+      ncclComm_t rest = nullptr;
+      EXPECT_NCCL(ncclCommShrink(world, lost.data(), 2, &rest, nullptr, NCCL_SHRINK_ABORT));
+      EXPECT_EQ(CountRanks(rest), 4);
+      EXPECT_NCCL(ncclCommDestroy(rest));
+      EXPECT_NCCL(ncclCommAbort(world));
+      return 0;
+    });
+    const std::vector<int> statuses = ranks.Wait();
+    for (size_t rank = 0; rank < statuses.size(); ++rank) {
+      if (static_cast<int>(rank) == dead) {
+        EXPECT_TRUE(WIFSIGNALED(statuses[rank]));
+      } else {
+        EXPECT_EQ(statuses[rank], 0) << "rank " << rank << ", without rank " << dead;
+      }
+    }
   }
 }
 

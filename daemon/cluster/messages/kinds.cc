@@ -6,6 +6,8 @@ namespace harmonaize::daemon {
 
 uint32_t FirstVersionOf(MessageKind kind) {
   switch (kind) {
+    case MessageKind::kAskLost:
+    case MessageKind::kLost:
     case MessageKind::kAskTickets:
     case MessageKind::kTickets:
     case MessageKind::kCome:

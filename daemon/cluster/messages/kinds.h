@@ -28,6 +28,8 @@ enum class MessageKind : uint16_t {
   kBegun = 206,
   kAgreed = 207,
   kClosed = 208,
+  kAskLost = 209,
+  kLost = 210,
 
   // messages/planning.h
   kAskPlan = 300,

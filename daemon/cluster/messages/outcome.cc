@@ -1,5 +1,8 @@
 #include "daemon/cluster/messages/outcome.h"
 
+#include <algorithm>
+#include <functional>
+
 #include "daemon/cluster/messages/codec.h"
 #include "daemon/cluster/messages/fields.h"
 
@@ -26,6 +29,8 @@ HARMONAIZE_FIELDS(BegunCollective, sequence, digest)
 HARMONAIZE_FIELDS(BegunMessage, communicator, begun, asks)
 HARMONAIZE_FIELDS(AgreedMessage, communicator, sequence)
 HARMONAIZE_FIELDS(ClosedMessage, communicator, collectives)
+HARMONAIZE_FIELDS(AskLostMessage, call, about, left)
+HARMONAIZE_FIELDS(LostMessage, call, known, count, ranks)
 
 static bool IsSound(const RankRequest& request) {
   return InRange(request.rank, kMostRanks) && !IsPointToPoint(request.collective) &&
@@ -43,6 +48,18 @@ static bool IsSound(const LeftMessage& left) {
 
 static bool IsSound(const LateMessage& late) {
   return AllBelow(late.missing, kMostRanks);
+}
+
+static bool IsSound(const AskLostMessage& ask) {
+  return ask.call != 0 && ask.left.size() <= kMostLostInMessage && AllBelow(ask.left, kMostRanks);
+}
+
+static bool IsSound(const LostMessage& lost) {
+  const bool rises = std::adjacent_find(lost.ranks.begin(), lost.ranks.end(),
+                                        std::greater_equal<>()) == lost.ranks.end();
+  return lost.call != 0 && lost.ranks.size() <= kMostLostInMessage && rises &&
+         AllBelow(lost.ranks, kMostRanks) && InRange(lost.count, kMostRanks + 1) &&
+         static_cast<size_t>(lost.count) >= lost.ranks.size();
 }
 
 Status Read(uint64_t kind, const nlohmann::json& document, OutcomeMessage* message) {

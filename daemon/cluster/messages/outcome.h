@@ -16,8 +16,9 @@ namespace harmonaize::daemon {
 // the communicator ends itself.
 //
 // AgreedMessage, AskProgressMessage and VerdictMessage come from the home, and ClosedMessage goes
-// to all daemons that were reached. Every other message goes to the home, which passes on what
-// concerns all hosts.
+// to all daemons that were reached. AskLostMessage goes to the home, or to the daemon that takes
+// its place, and LostMessage is the answer. Every other message goes to the home, which passes on
+// what concerns all hosts.
 
 /// The communicator ends, or is revoked, for this reason.
 struct BrokenMessage {
@@ -120,8 +121,28 @@ struct ClosedMessage {
   uint64_t collectives = 0;
 };
 
-using OutcomeMessage =
-    std::variant<BrokenMessage, LeftMessage, ProgressMessage, AskProgressMessage, VerdictMessage,
-                 LateMessage, BegunMessage, AgreedMessage, ClosedMessage>;
+/// Most ranks that an answer about lost ranks names, or that a question does.
+inline constexpr size_t kMostLostInMessage = 16000;
+
+/// Asks which ranks of a communicator are gone. Answered by LostMessage.
+struct AskLostMessage {
+  static constexpr MessageKind kKind = MessageKind::kAskLost;
+  uint64_t call = 0;        ///< Stands for the question between the two daemons.
+  uint64_t about = 0;       ///< Key of the communicator.
+  std::vector<int> left{};  ///< Ranks of the sender's host that have left after the home was lost.
+};
+
+struct LostMessage {
+  static constexpr MessageKind kKind = MessageKind::kLost;
+  uint64_t call = 0;
+  /// Whether the communicator is at the sender. If not, none of its ranks there is left.
+  bool known = false;
+  int count = 0;             ///< Number of ranks that are gone.
+  std::vector<int> ranks{};  ///< The first of them, rising.
+};
+
+using OutcomeMessage = std::variant<BrokenMessage, LeftMessage, ProgressMessage, AskProgressMessage,
+                                    VerdictMessage, LateMessage, BegunMessage, AgreedMessage,
+                                    ClosedMessage, AskLostMessage, LostMessage>;
 
 }  // namespace harmonaize::daemon

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "src/base/asymmetric_fence.h"
@@ -147,6 +148,17 @@ Result<int> Communicator::Admit(int most) {
   request.most = most;
   HZ_ASSIGN_OR_RETURN(const AdmitReply reply, session_->Call<AdmitReply>(request));
   return reply.ranks;
+}
+
+Result<Communicator::LostRanks> Communicator::FindLostRanks() {
+  LostRanksRequest request;
+  request.member = member_;
+  LostRanks lost;
+  static_assert(std::is_same_v<int, int32_t>);
+  HZ_ASSIGN_OR_RETURN(const LostRanksReply reply,
+                      session_->CallForNumbers<LostRanksReply>(request, &lost.ranks));
+  lost.count = reply.count;
+  return lost;
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::GrowFrom(int ranks,

@@ -58,6 +58,13 @@ class Communicator {
   /// Gives up to `most` newcomers places in the communicator to which this one is to grow. Returns
   /// the size of that; this one's own if nobody waits.
   Result<int> Admit(int most);
+  /// Ranks that are gone.
+  struct LostRanks {
+    int count = 0;           ///< How many there are.
+    std::vector<int> ranks;  ///< The first of them, rising: kMostLostRanksNamed at most.
+  };
+  /// Returns the ranks that are gone, as the daemon that looks after the communicator knows.
+  Result<LostRanks> FindLostRanks();
   /// A rank of the parent takes part with GrowFrom, a new one with JoinGrowth.
   Result<std::unique_ptr<Communicator>> GrowFrom(int ranks, const CommunicatorOptions& options);
   static Result<std::unique_ptr<Communicator>> JoinGrowth(const UniqueId& id, int ranks, int rank,

@@ -55,6 +55,18 @@ class Session {
     return DecodeReply<Reply>(message.bytes);
   }
 
+  /// Call for an answer whose tail is numbers, which are stored in `numbers`.
+  template <typename Reply, typename Request>
+  Result<Reply> CallForNumbers(const Request& request, std::vector<int32_t>* numbers) {
+    HZ_RETURN_IF_ERROR(CheckServed(Request::kType, version_));
+    HZ_ASSIGN_OR_RETURN(const ControlMessage message,
+                        Exchange(Encode(Request::kType, request, {}, version_), {}));
+    HZ_ASSIGN_OR_RETURN(const Reply reply, DecodeReply<Reply>(message.bytes));
+    HZ_ASSIGN_OR_RETURN(const MessageHeader header, DecodeHeader(message.bytes));
+    HZ_ASSIGN_OR_RETURN(*numbers, DecodeNumbers(header, message.bytes));
+    return reply;
+  }
+
   /// Returns the room for operations at the daemon, which is to be taken before they are submitted.
   OperationRoom& room() { return room_; }
 

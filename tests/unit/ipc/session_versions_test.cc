@@ -86,6 +86,8 @@ TEST(SessionVersions, AFailureIsReadInEveryVersionAndAnAnswerInOurs) {
 TEST(SessionVersions, WhatAVersionDoesNotHaveIsRefused) {
   EXPECT_TRUE(CheckServed(MessageType::kJoin, 19).ok());
   EXPECT_TRUE(CheckServed(MessageType::kMakeTicket, 20).ok());
+  EXPECT_TRUE(CheckServed(MessageType::kLostRanks, 21).ok());
+  EXPECT_FALSE(CheckServed(MessageType::kLostRanks, 20).ok());
   const Status status = CheckServed(MessageType::kMakeTicket, 19);
   EXPECT_EQ(status.code(), Code::kInvalidUsage);
   EXPECT_NE(status.message().find("a ticket needs version 20"), std::string::npos);

@@ -10,15 +10,14 @@ import typing
 from harmonaize.elastic import tickets
 from harmonaize.elastic.agreement import tell
 from harmonaize.elastic.errors import ElasticError, NotEnoughRanksError
-from harmonaize.elastic.losses import named_in
 from harmonaize.elastic.rendezvous import host_number, id_of, name_of, start_text
 from harmonaize.elastic.watcher import FormingSight, Watcher
-from harmonaize.nccl import Communicator, Forming, NcclError, Result
+from harmonaize.nccl import Communicator, Forming, NcclError, RemoteError, Result
 
-# Seconds between two questions to the daemon, whose answers are some tenths of a second old.
+# Seconds between two questions to the daemon: short beside the time in which a loss is noticed.
 _PAUSE_SECONDS = 0.05
-# Seconds for which a daemon has to answer that it does not know a communicator before it counts as restarted: longer
-# than its answers are old.
+# Seconds for which a daemon has to answer that it does not know a communicator before it counts as restarted: its HTTP
+# answers are some tenths of a second old.
 _FORGOTTEN_SECONDS = 1.5
 # Seconds in which a loss is noticed after an operation of a sub-group has failed because of it.
 _NOTICE_SECONDS = 3.0
@@ -134,25 +133,20 @@ class Membership:
         """
         end = time.monotonic() + self._patience_seconds
         forgotten_since: float | None = None
-        lost: set[int] = set()
         base = self.communicator
         while time.monotonic() < end:
             if self._went_back():
                 return
-            if base is not self.communicator:
-                base, lost = self.communicator, set()
-            sight = self._watcher.look(base.name, base.size)
-            if sight is not None and not sight.known:
+            base = self.communicator
+            lost = _lost_ranks(base)
+            if lost is not None or self._watcher.knows(base.name, base.size) is not False:
+                forgotten_since = None
+            else:
                 forgotten_since = forgotten_since or time.monotonic()
                 if time.monotonic() - forgotten_since > _FORGOTTEN_SECONDS:
                     self._form_anew(end)
                     return
-            else:
-                forgotten_since = None
-            lost |= named_in(self._last_error(), base.size, base.rank)
-            if sight is not None and sight.known:
-                lost |= sight.left
-            if sight is not None and lost and self._tries_without(lost):
+            if lost and self._tries_without(lost):
                 return
             time.sleep(_PAUSE_SECONDS)
         raise ElasticError(
@@ -160,17 +154,16 @@ class Membership:
             "up, and does every rank run?"
         )
 
-    def _tries_without(self, lost: set[int]) -> bool:
-        """Shrinks to the ranks that are left, and adds to `lost` if more are gone. Returns whether that succeeded."""
+    def _tries_without(self, lost: typing.AbstractSet[int]) -> bool:
+        """Shrinks to the ranks that are left. Returns whether that succeeded."""
         base = self.communicator
         if base.rank in lost:
             raise ElasticError("the daemon counts this rank as one that has left")
         self._check_enough(base.size - len(lost))
-        # Another rank may have gone meanwhile, or see fewer that have: all fail then, and all look again.
+        # Another rank may have gone meanwhile, or have been told of fewer that have: all fail then, and all ask again.
         try:
             self._shrink(base, sorted(lost), abort=True)
-        except NcclError as error:
-            lost |= named_in(error.text, base.size, base.rank)
+        except NcclError:
             return False
         return True
 
@@ -190,12 +183,13 @@ class Membership:
         """
         if self._previous is None:
             return False
-        old = self._watcher.look(self._previous.name, self._previous.size)
-        new = self._watcher.look(self.communicator.name, self.communicator.size)
+        # A rank that dies between the two questions shall not seem to have left the new one alone.
+        new = _lost_ranks(self.communicator)
+        old = _lost_ranks(self._previous)
         if old is None or new is None:
             return False
-        back = [one for one in new.left if one < len(self._previous_numbers)]
-        if all(self._previous_numbers[one] in old.left for one in back):
+        back = [one for one in new if one < len(self._previous_numbers)]
+        if all(self._previous_numbers[one] in old for one in back):
             return False
         self.communicator.abort()
         self._current, self._previous = self._previous, None
@@ -287,6 +281,14 @@ class Membership:
             late = sight is not None and sight.seconds > self._reform_seconds / 2
             return None, set(sight.missing) if sight is not None and late else set()
         return None, set()
+
+
+def _lost_ranks(communicator: Communicator) -> frozenset[int] | None:
+    """Returns the ranks that are gone; None: the daemon is gone itself. UsageError: it is of an earlier release."""
+    try:
+        return communicator.lost_ranks()
+    except RemoteError:
+        return None
 
 
 def _end(communicator: Communicator, *, orderly: bool) -> None:

@@ -1,19 +1,10 @@
-"""Which ranks of a communicator have left, as the host's daemon tells it."""
+"""Whether the host's daemon knows a communicator, and who is missing where one forms."""
 
 from __future__ import annotations
 
 import dataclasses
 
 import harmonaize
-from harmonaize.client import Client
-
-
-@dataclasses.dataclass(frozen=True)
-class Sight:
-    """What the daemon says of a communicator. `known`: there is such a one. A rank that has left stays so."""
-
-    known: bool
-    left: frozenset[int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,12 +18,15 @@ class FormingSight:
 class Watcher:
     """Asks the daemon of this host by its HTTP interface. What it answers may be some tenths of a second old."""
 
-    def look(self, name: str, size: int) -> Sight | None:
-        """Returns what the daemon says of the communicator of this name and so many ranks; None: none answers."""
+    def knows(self, name: str, size: int) -> bool | None:
+        """Returns whether the daemon knows a communicator of this name and so many ranks; None: none answers. One that
+        was restarted does not.
+        """
         try:
-            return self._look(harmonaize.connect(), name, size)
+            jobs = harmonaize.connect().jobs()
         except harmonaize.HarmonaizeError:
             return None
+        return any((one.name, one.size) == (name, size) for job in jobs for one in job.communicators)
 
     def forming(self, name: str) -> FormingSight | None:
         """Returns what the daemon says of a communicator that forms under this name; None: nothing."""
@@ -44,12 +38,3 @@ class Watcher:
         except harmonaize.HarmonaizeError:
             pass
         return None
-
-    @staticmethod
-    def _look(client: Client, name: str, size: int) -> Sight:
-        for job in client.jobs():
-            found = next((one.id for one in job.communicators if (one.name, one.size) == (name, size)), None)
-            for one in client.ranks(job.id) if found is not None else ():
-                if one.communicator == found:
-                    return Sight(known=True, left=frozenset(rank.rank for rank in one.ranks if rank.left))
-        return Sight(known=False, left=frozenset())

@@ -11,6 +11,8 @@ from harmonaize.nccl.types import Operator, Result
 
 # NCCL_SHRINK_ABORT of nccl.h.
 _SHRINK_ABORT = 1
+# Most ranks that hzLostRanks of harmonaize.h stores.
+_MOST_LOST_RANKS = 16000
 # The color of ranks that stay together in a split.
 _ONE_COLOR = 0
 
@@ -188,6 +190,17 @@ class Communicator:
     def last_error(self) -> str:
         """Returns the sentence of the communicator's last error."""
         return self._library.last_error(self._alive())
+
+    def lost_ranks(self) -> frozenset[int]:
+        """Returns the ranks that have died, aborted or ended the communicator, or whose host's daemon is lost: those
+        that `shrink` has to leave out. It asks the daemon. NcclError: the daemon is gone, or of an earlier release;
+        LibraryError: the library is.
+        """
+        ranks, count = (ctypes.c_int * self.size)(), ctypes.c_int()
+        types = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int)]
+        ask = self._library.optional("hzLostRanks", types)
+        self._library.check("hzLostRanks", ask(self._alive(), self.size, ranks, ctypes.byref(count)), self._handle)
+        return frozenset(ranks[: min(count.value, _MOST_LOST_RANKS)])
 
     @property
     def handle(self) -> ctypes.c_void_p:

@@ -97,6 +97,8 @@ std::vector<ClusterMessage> OneOfEach() {
       ClosedMessage{77, 12},
       BegunMessage{77, {{12, 0xffffffffu}, {14, 0}}, true},
       AgreedMessage{77, 12},
+      AskLostMessage{1, 77, {3}},
+      LostMessage{1, true, 5, {0, 3}},
       ProposeMessage{
           77,
           3,

@@ -1,0 +1,193 @@
+#include "daemon/formation/lost_ranks.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/communicator/communicator.h"
+#include "daemon/communicator/communicator_registry.h"
+#include "daemon/formation/formation_request.h"
+#include "daemon/formation/home_address.h"
+#include "daemon/multihost/host_group.h"
+#include "src/base/clock.h"
+#include "src/ipc/messages.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Nanoseconds for which a daemon may take to answer. One that is well needs a round trip; the
+/// process's other requests wait meanwhile.
+constexpr uint64_t kAnswersWithinNs = 1'000'000'000;
+
+static_assert(kMostLostInMessage == kMostLostRanksNamed);
+
+LostRanks::Lost KnownHere(const Communicator& communicator) {
+  LostRanks::Lost lost;
+  for (int rank = 0; rank < communicator.ranks(); ++rank) {
+    if (!communicator.HasLeft(rank)) continue;
+    ++lost.count;
+    if (lost.ranks.size() < kMostLostInMessage) lost.ranks.push_back(rank);
+  }
+  return lost;
+}
+
+/// Returns the ranks of this host that have left, of which a new home has not been told.
+std::vector<int> LeftHere(const Communicator& communicator) {
+  std::vector<int> left;
+  for (int rank = 0; rank < communicator.ranks() && left.size() < kMostLostInMessage; ++rank) {
+    if (!communicator.IsRemote(rank) && communicator.HasLeft(rank)) left.push_back(rank);
+  }
+  return left;
+}
+
+/// Returns what two daemons know together. The count is exact where both name all.
+LostRanks::Lost Together(const LostRanks::Lost& one, const LostMessage& other) {
+  LostRanks::Lost both;
+  std::set_union(one.ranks.begin(), one.ranks.end(), other.ranks.begin(), other.ranks.end(),
+                 std::back_inserter(both.ranks));
+  both.count = std::max({one.count, other.count, static_cast<int>(both.ranks.size())});
+  both.ranks.resize(std::min(both.ranks.size(), kMostLostInMessage));
+  return both;
+}
+
+/// Returns the host of the first rank that is not among these, which rise.
+int FirstHostLeft(const Roster& roster, const std::vector<int>& lost) {
+  int first = 0;
+  while (std::binary_search(lost.begin(), lost.end(), first)) ++first;
+  return roster.host_of_rank[static_cast<size_t>(first)];
+}
+
+std::vector<int> RanksAt(const Roster& roster, int host) {
+  std::vector<int> ranks;
+  for (size_t rank = 0; rank < roster.host_of_rank.size(); ++rank) {
+    if (roster.host_of_rank[rank] == host) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+/// Takes in that ranks of a daemon's host have left, as that daemon says. The communicator has to
+/// have ended, as it has where the home is lost: then it does not matter after how many collectives
+/// they left.
+void TakeInLeft(transport::PeerId peer, const std::vector<int>& left, Communicator& communicator) {
+  if (communicator.state() == Communicator::State::kReady) return;
+  const uint64_t key = communicator.host_group()->roster().key;
+  for (const int rank : left)
+    communicator.other_hosts()->OnMessage(peer, LeftMessage{key, rank, 0});
+}
+
+}  // namespace
+
+void LostRanks::Ask(const Communicator& communicator, Done done) {
+  const Result<HomeAddress> home = HomeOf(communicator, services_.cluster);
+  if (!home.ok()) return AskSuccessor(communicator, std::move(done));
+  if (home->here) return done(KnownHere(communicator));
+  const uint64_t call = Begin(communicator, kHome, std::move(done));
+  Send(call, *home->peer, {.about = communicator.host_group()->roster().key});
+}
+
+// The home is lost. Ranks that were lost at several hosts may have been told to few daemons: they
+// meet at the one at which a shrink would form.
+void LostRanks::AskSuccessor(const Communicator& communicator, Done done) {
+  const Lost known = KnownHere(communicator);
+  const Result<HomeAddress> home = HomeFor(
+      {.kind = FormationKind::kShrink, .parent = communicator.id(), .excluded = known.ranks},
+      services_.communicators, services_.cluster);
+  if (!home.ok() || home->here) return done(known);
+  const Roster& roster = communicator.host_group()->roster();
+  const uint64_t call = Begin(communicator, FirstHostLeft(roster, known.ranks), std::move(done));
+  const AskLostMessage ask{.about = roster.key, .left = LeftHere(communicator)};
+  if (home->peer.has_value()) return Send(call, *home->peer, ask);
+  services_.cluster->Reach(
+      home->address, lifetime_.Guard([this, call, ask](const Result<transport::PeerId>& peer) {
+        if (!peer.ok()) return End(call, nullptr);
+        Send(call, *peer, ask);
+      }));
+}
+
+uint64_t LostRanks::Begin(const Communicator& communicator, int successor, Done done) {
+  const uint64_t call = next_call_++;
+  const uint64_t until_ns = MonotonicNanoseconds() + kAnswersWithinNs;
+  calls_.emplace(call, Call{.communicator = communicator.id(),
+                            .successor = successor,
+                            .until_ns = until_ns,
+                            .done = std::move(done),
+                            .waiting = WaitingHold(services_.waiting)});
+  services_.tick_by(until_ns);
+  return call;
+}
+
+void LostRanks::Send(uint64_t call, transport::PeerId peer, AskLostMessage ask) {
+  const auto found = calls_.find(call);
+  if (found == calls_.end()) return;  // answered meanwhile
+  const Communicator* const communicator =
+      services_.communicators.FindById(found->second.communicator);
+  if (communicator == nullptr) return End(call, nullptr);
+  found->second.peer = peer;
+  ask.call = call;
+  const TenantIdentity& tenant = communicator->tenant().identity;
+  if (!services_.cluster->SendFor(tenant, peer, ask).ok()) End(call, nullptr);
+}
+
+// What the home has answered counts alone, so that all ranks are told the same.
+void LostRanks::End(uint64_t call, const LostMessage* answer) {
+  const auto found = calls_.find(call);
+  if (found == calls_.end()) return;
+  const Call ended = std::move(found->second);
+  calls_.erase(found);
+  Communicator* const communicator = services_.communicators.FindById(ended.communicator);
+  if (communicator == nullptr) return ended.done(RemoteError("the communicator is gone"));
+  if (answer == nullptr) return ended.done(KnownHere(*communicator));
+  const bool of_home = ended.successor == kHome;
+  if (of_home && answer->known) return ended.done(Lost{answer->count, answer->ranks});
+  if (!of_home && !answer->known) {
+    const Roster& roster = communicator->host_group()->roster();
+    TakeInLeft(*ended.peer, RanksAt(roster, ended.successor), *communicator);
+  }
+  ended.done(Together(KnownHere(*communicator), *answer));
+}
+
+void LostRanks::Tick(uint64_t now_ns) {
+  std::vector<uint64_t> due;
+  for (const auto& [call, waiting] : calls_) {
+    if (waiting.until_ns <= now_ns) {
+      due.push_back(call);
+    } else {
+      services_.tick_by(waiting.until_ns);
+    }
+  }
+  for (const uint64_t call : due) End(call, nullptr);
+}
+
+// ---------------------------------------------------------------------------------------------
+// What the cluster says
+
+void LostRanks::OnAsk(transport::PeerId peer, const AskLostMessage& ask) {
+  LostMessage answer{.call = ask.call};
+  Communicator* const communicator = services_.communicators.FindByKey(ask.about);
+  const HostGroup* const group = communicator == nullptr ? nullptr : communicator->host_group();
+  if (group != nullptr && group->MayBelong(peer)) {
+    TakeInLeft(peer, ask.left, *communicator);
+    Lost known = KnownHere(*communicator);
+    answer.known = true;
+    answer.count = known.count;
+    answer.ranks = std::move(known.ranks);
+  }
+  services_.cluster->Send(peer, answer);
+}
+
+void LostRanks::OnLost(transport::PeerId peer, const LostMessage& answer) {
+  const auto call = calls_.find(answer.call);
+  if (call == calls_.end() || call->second.peer != peer) return;
+  End(answer.call, &answer);
+}
+
+void LostRanks::OnPeerLost(transport::PeerId peer) {
+  std::vector<uint64_t> unanswered;
+  for (const auto& [call, waiting] : calls_) {
+    if (waiting.peer == peer) unanswered.push_back(call);
+  }
+  for (const uint64_t call : unanswered) End(call, nullptr);
+}
+
+}  // namespace harmonaize::daemon
