@@ -1,5 +1,7 @@
 #include "cli/json_view.h"
 
+#include <fmt/format.h>
+
 #include "cli/human_units.h"
 #include "src/base/clean_text.h"
 
@@ -57,6 +59,11 @@ std::string BytesAt(const Json& object, const char* key) {
 std::string TimeAt(const Json& object, const char* key) {
   const Json& value = At(object, key);
   return value.is_number() ? HumanTime(value.get<double>()) : kMissing;
+}
+
+std::string PercentAt(const Json& object, const char* key) {
+  const Json& part = At(object, key);
+  return part.is_number() ? fmt::format("{:.0f}%", 100 * part.get<double>()) : kMissing;
 }
 
 std::string DurationAt(const Json& object, const char* key) {

@@ -35,6 +35,8 @@ std::string TextAt(const Json& object, const char* key);
 std::string BytesAt(const Json& object, const char* key);
 std::string TimeAt(const Json& object, const char* key);
 std::string DurationAt(const Json& object, const char* key);
+/// Returns a part, from 0 to 1, as whole percent; else kMissing.
+std::string PercentAt(const Json& object, const char* key);
 /// Returns a moment that a document gives as "2026-11-26T08:30:00.123456Z", without the part of a
 /// second, or with its milliseconds; any other text as TextAt does.
 std::string MomentAt(const Json& object, const char* key, bool with_milliseconds = false);

@@ -8,6 +8,7 @@
 #include "cli/completion/completion_command.h"
 #include "cli/dashboard/dashboard_command.h"
 #include "cli/drain/drain_command.h"
+#include "cli/elasticity/elasticity_command.h"
 #include "cli/events/events_command.h"
 #include "cli/explain/explain_command.h"
 #include "cli/jobs/jobs_command.h"
@@ -74,6 +75,7 @@ int main(int argc, char** argv) {
   harmonaize::AddDrainCommand(app, command_line);
   harmonaize::AddOffersCommand(app, command_line);
   harmonaize::AddOfferCommand(app, command_line);
+  harmonaize::AddElasticityCommand(app, command_line);
   harmonaize::AddPromisesCommand(app, command_line);
   harmonaize::AddRequirementsCommand(app, command_line);
   harmonaize::AddTicketCommand(app, command_line);

@@ -56,6 +56,7 @@ DAEMON_LAYERS = [
     ["daemon/requirements", "daemon/adaptation"],
     ["daemon/agents"],
     ["daemon/offers", "daemon/elasticity"],
+    ["daemon/sizing"],
     ["daemon/control"],
     ["daemon/probing"],
     ["daemon/reports"],

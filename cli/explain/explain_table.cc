@@ -48,11 +48,6 @@ std::string PathAt(const Json& paths, const Json& prediction) {
   return bytes.get<uint64_t>() <= limit.get<uint64_t>() ? "inline" : "offload";
 }
 
-std::string PercentAt(const Json& object, const char* key) {
-  const Json& fraction = At(object, key);
-  return fraction.is_number() ? fmt::format("{:.0f}%", 100 * fraction.get<double>()) : kMissing;
-}
-
 /// Prints how far the costs can be trusted, and how they are used.
 void PrintEvidence(const Json& calibration, std::string* text) {
   const Json& sure = At(calibration, "sure");

@@ -101,6 +101,12 @@ void AddCounter(const Json& offer, TextTable* table) {
                              MomentAt(counter, "due"), price.empty() ? "" : ", at " + price));
 }
 
+std::string ForecastText(const Json& offer) {
+  const Json& step = At(At(offer, "expected"), "step_seconds");
+  if (!step.is_number()) return {};
+  return fmt::format("expected with it: {} for a step", HumanTime(step.get<double>()));
+}
+
 /// Adds what a line of the table has no room for.
 void AddNotes(const Json& offer, TextTable* table) {
   AddCounter(offer, table);
@@ -110,6 +116,9 @@ void AddNotes(const Json& offer, TextTable* table) {
   for (const char* const field : {"purpose", "reason"}) {
     const std::string text = TextAt(offer, field);
     if (!text.empty() && text != kMissing) table->AddNote(fmt::format("{}: {}", field, text));
+  }
+  if (const std::string expected = ForecastText(offer); !expected.empty()) {
+    table->AddNote(expected);
   }
   if (const std::string next = NextStep(offer); !next.empty()) table->AddNote(next);
 }

@@ -18,6 +18,7 @@ class JobAdvisor;
 class JobTable;
 class Membership;
 class Offers;
+class Sizing;
 class ProbeService;
 class RequirementsBook;
 class SessionKeeper;
@@ -48,6 +49,8 @@ class EngineRooms {
   virtual Agents& agents() = 0;
   /// Requires: likewise.
   virtual Offers& offers() = 0;
+  /// Requires: likewise.
+  virtual Sizing& sizing() = 0;
   /// Has grants and the bounds of tenants go by this policy from now on, whose tenants were found
   /// (FindPolicyTenants). Requires: likewise.
   virtual void SetPolicy(const PolicyConfig& policy) = 0;

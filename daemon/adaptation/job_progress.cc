@@ -17,10 +17,20 @@ double Median(std::vector<double> values) {
 
 }  // namespace
 
+void JobProgress::BeginAnew() {
+  const std::optional<double> step = StepSeconds();
+  if (step.has_value()) awaited_seconds_ = steps_.back().at_seconds + *step;
+  steps_.clear();
+}
+
 bool JobProgress::Take(const ProgressReport& report, double now_seconds, double exchange_seconds) {
   if (last_.has_value() && report.step == last_->step) return false;
   // A job that went back to a checkpoint counts its steps anew.
   if (last_.has_value() && report.step < last_->step) steps_.clear();
+  if (awaited_seconds_.has_value()) {
+    pause_seconds_ = std::max(0.0, now_seconds - *awaited_seconds_);
+    awaited_seconds_.reset();
+  }
   const bool is_other = last_.has_value() && report.settings != last_->settings;
   const uint64_t settings = (steps_.empty() ? 0 : steps_.back().settings) + (is_other ? 1 : 0);
   last_ = report;

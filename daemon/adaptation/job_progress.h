@@ -45,7 +45,7 @@ class JobProgress {
   bool Take(const ProgressReport& report, double now_seconds, double exchange_seconds);
 
   /// Forgets the times of steps: those to come are others.
-  void BeginAnew() { steps_.clear(); }
+  void BeginAnew();
 
   /// The newest report; nullopt if there was none.
   const std::optional<ProgressReport>& last() const { return last_; }
@@ -56,6 +56,11 @@ class JobProgress {
   std::optional<StepTimes> RecentTimes() const;
   /// Returns how many samples the newest step had; nullopt if the job does not tell.
   std::optional<double> SamplesOfStep() const;
+
+  /// Returns for how long the job stood still when its steps were last forgotten, in seconds: the
+  /// time between the last report before and the first one after, less that of a step. nullopt if
+  /// that is not known.
+  std::optional<double> PauseSeconds() const { return pause_seconds_; }
 
   /// Reports of which the times are kept.
   static constexpr size_t kKept = 32;
@@ -77,6 +82,9 @@ class JobProgress {
 
   std::deque<Step> steps_;
   std::optional<ProgressReport> last_;
+  /// When the job would have told of its next step, had it not been stopped; nullopt: it was not.
+  std::optional<double> awaited_seconds_;
+  std::optional<double> pause_seconds_;
 };
 
 }  // namespace harmonaize::daemon

@@ -189,6 +189,11 @@ std::optional<int> OwnAgents::PlacesOf(const Job& job) const {
   return agent == nullptr ? std::nullopt : std::optional(agent->view.places);
 }
 
+bool OwnAgents::IsAttached(const Job& job) const {
+  const Agent* const agent = AgentOf(job);
+  return agent != nullptr && HasWay(*agent);
+}
+
 int OwnAgents::RanksOf(const Job& job) const {
   if (const Communicator* const largest = services_.by_job->Largest(job)) return largest->ranks();
   const Agent* const agent = AgentOf(job);

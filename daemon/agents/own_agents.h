@@ -72,6 +72,9 @@ class OwnAgents {
 
   /// Returns how many ranks the job's agent here would start; nullopt if it has none here.
   std::optional<int> PlacesOf(const Job& job) const;
+  /// Returns whether the job has an agent here that has shown to be of it: by ranks of the job on
+  /// this host, or by a ticket.
+  bool IsAttached(const Job& job) const;
   /// Returns the number of ranks of a job: of its largest communicator here, or as its homes have
   /// told its agent here; 0: unknown.
   int RanksOf(const Job& job) const;

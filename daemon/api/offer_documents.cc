@@ -38,6 +38,11 @@ json TermsOf(OfferKind kind, const OfferTerms& terms) {
   return document;
 }
 
+json ForecastOf(const OfferForecast& forecast) {
+  if (forecast.step_seconds <= 0) return nullptr;
+  return {{"step_seconds", forecast.step_seconds}, {"confidence", forecast.confidence}};
+}
+
 std::optional<double> SecondsOf(JsonBody& body, std::string_view field) {
   const std::optional<int64_t> time = body.Time(field);
   if (!time.has_value()) return std::nullopt;
@@ -169,7 +174,8 @@ json Describe(const Offer& offer, bool for_operators) {
                    {"reason", offer.reason},
                    {"broken_by", nullptr},
                    {"not_again_before", TimeOrNull(offer.quiet_until_seconds)},
-                   {"announcement", offer.notice}};
+                   {"announcement", offer.notice},
+                   {"expected", ForecastOf(offer.expected)}};
   document.update(TermsOf(offer.kind, offer.terms));
   if (offer.state == OfferState::kCountered) {
     document["counter"] = TermsOf(offer.kind, offer.counter);

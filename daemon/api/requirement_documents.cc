@@ -122,6 +122,7 @@ json DescribePolicy(const TenantPolicy& policy) {
   return {{"most_priority", policy.most_priority},
           {"most_bandwidth_floor", FormatMeasure(Measure::kRate, policy.most_bandwidth_floor)},
           {"most_bandwidth_cap", FormatMeasure(Measure::kRate, policy.most_bandwidth_cap)},
+          {"most_elastic_ranks", policy.most_elastic_ranks},
           {"most_processors", policy.most_processors},
           {"spinning", policy.spinning},
           {"compression", policy.compression},

@@ -139,18 +139,14 @@ Status Cluster::ReadFabric(const ClusterConfig& config, const transport::Network
 // that this daemon listens at.
 Status Cluster::FindController(const ClusterConfig& config) {
   if (config.controller.empty()) return Status::Ok();
-  if (fabric_ == nullptr) {
-    return InvalidArgument(
-        "cluster.controller is set, but no cluster.fabric: without it nobody knows which jobs meet "
-        "on a link");
-  }
-  const int host = fabric_->HostNamed(config.controller);
+  const int host = fabric_ == nullptr ? -1 : fabric_->HostNamed(config.controller);
   const std::string address = host < 0 ? config.controller : fabric_->NodeOf(host).nics[0].address;
   const uint16_t port = host < 0 ? kDefaultClusterPort : listening_.port();
   const Result<transport::NetworkAddress> parsed = transport::NetworkAddress::Parse(address, port);
   if (!parsed.ok()) {
+    const std::string fabric = config.fabric.empty() ? "a fabric file" : config.fabric;
     return InvalidArgument("cluster.controller '{}' is neither a host of {} nor an address: {}",
-                           config.controller, config.fabric, parsed.status().message());
+                           config.controller, fabric, parsed.status().message());
   }
   controller_ = parsed->ToString();
   return Status::Ok();

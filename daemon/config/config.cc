@@ -170,6 +170,23 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Number("costs.memory_gbps", 1e-3, 1e9, &config->costs.memory_gbps);
   reader.Integer("costs.shared_processors", 0, 4096, &config->costs.shared_processors);
   reader.Number("costs.bucket_ms", 0, 1e6, &config->costs.bucket_ms);
+  reader.Boolean("elastic.enabled", &config->sizing.enabled);
+  reader.Integer("elastic.places", 0, 1 << 20, &config->sizing.places);
+  reader.Number("elastic.look_every_seconds", 0.1, 3600, &config->sizing.look_every_seconds);
+  reader.Number("elastic.answer_within_seconds", 1, 86400, &config->sizing.answer_within_seconds);
+  reader.Number("elastic.notice_seconds", 1, 86400, &config->sizing.notice_seconds);
+  reader.Number("elastic.settle_seconds", 0, 86400, &config->sizing.settle_seconds);
+  const ClusterConfig& cluster = config->cluster;
+  if (!config->sizing.enabled && !cluster.controller.empty() && cluster.fabric.empty()) {
+    reader.Reject(
+        "cluster.controller",
+        "needs 'cluster.fabric', since without it nobody knows which jobs meet on a link");
+  }
+  if (config->sizing.enabled && !cluster.address.empty() && cluster.controller.empty()) {
+    reader.Reject("elastic.enabled",
+                  "needs 'cluster.controller', the daemon that makes the offers, where there are "
+                  "other hosts");
+  }
   reader.Integer("engine.spin_microseconds", -1, 1'000'000, &config->engine_spin_us);
   reader.Number("ranks.late_after_seconds", 0.001, 1e6, &config->late_after_seconds);
   reader.Number("ranks.formation_timeout_seconds", 0.001, 1e9, &config->formation_timeout_seconds);
@@ -287,6 +304,14 @@ memory_gbps = {}                # what a host reads and writes
 shared_processors = {}          # they do the work of all hosts, as in a laboratory; 0: each has its own
 bucket_ms = {}                  # of its rate, what a link sends at once after a pause; switches: 0
 
+[elastic]                       # jobs that may change their size are offered ranks by the load
+enabled = {}                 # this host takes part; offers come from cluster.controller, or from here
+places = {}                     # for ranks on this host; 0: one for each GPU, or else each processor
+look_every_seconds = {}         # at all jobs
+answer_within_seconds = {}      # a job answers an offer
+notice_seconds = {}             # ranks come or leave after that, at least
+settle_seconds = {}             # a job is left alone after an offer, at least
+
 [ranks]
 late_after_seconds = {}         # report a rank that keeps others waiting this long
 formation_timeout_seconds = {}  # give up on a communicator that has not formed
@@ -348,7 +373,9 @@ names = [{}]                      # by which callers reach it, beside localhost 
       config.plans.compression, config.plans.compression_error_bound, config.plans.live,
       config.plans.least_gain, config.plans.switch_every_ms, config.costs.message_us,
       config.costs.handling_us, config.costs.wire_gbps, config.costs.memory_gbps,
-      config.costs.shared_processors, config.costs.bucket_ms, config.late_after_seconds,
+      config.costs.shared_processors, config.costs.bucket_ms, config.sizing.enabled,
+      config.sizing.places, config.sizing.look_every_seconds, config.sizing.answer_within_seconds,
+      config.sizing.notice_seconds, config.sizing.settle_seconds, config.late_after_seconds,
       config.formation_timeout_seconds, config.quota.connections, config.quota.sessions,
       config.quota.communicators, config.quota.ranks, config.quota.unique_ids, config.quota.tickets,
       config.quota.newcomers, config.quota.regions,

@@ -109,6 +109,24 @@ struct ClusterConfig {
   std::optional<VersionRange> versions = {};
 };
 
+/// How the sizes of elastic jobs follow the load (docs/elasticity.md).
+struct SizingConfig {
+  /// Whether this host's places, and jobs, take part. At the controller, or at a daemon that stands
+  /// alone: whether it makes offers to jobs by itself.
+  bool enabled = false;
+  /// Number of ranks for which this host has places; 0: one for each GPU, or without GPUs for each
+  /// processor.
+  int64_t places = 0;
+  /// Pause between two looks at all jobs, in seconds.
+  double look_every_seconds = 5;
+  /// Time, in seconds, in which a job may answer an offer.
+  double answer_within_seconds = 60;
+  /// Time, in seconds, in which ranks come or leave after that, at least.
+  double notice_seconds = 60;
+  /// Time, in seconds, for which a job is left alone after an offer, at least.
+  double settle_seconds = 60;
+};
+
 /// How plans for several hosts are chosen.
 struct PlansConfig {
   std::string policy = "adaptive";  ///< A PlanPolicyName.
@@ -240,6 +258,7 @@ struct Config {
   ClusterConfig cluster;
   PlansConfig plans;
   StatedCosts costs;
+  SizingConfig sizing;
 
   /// A rank that keeps others waiting for this long is reported, in seconds.
   double late_after_seconds = 5;

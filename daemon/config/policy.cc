@@ -16,6 +16,7 @@ namespace {
 
 /// Upper bounds of values without a natural limit: beyond what any host has.
 constexpr double kMostPolicyRate = 1e14;
+constexpr int64_t kMostPolicyRanks = 1 << 20;
 constexpr int64_t kMostPolicyProcessors = 1024;
 constexpr double kMostPolicySeconds = 86400;
 constexpr int64_t kMostChangesPerMinute = 60'000;
@@ -29,6 +30,7 @@ void ReadTenantPolicy(TomlReader& reader, const std::string& prefix, TenantPolic
                   &policy->most_bandwidth_floor);
   reader.Measured(prefix + "most_bandwidth_cap", Measure::kRate, 0, kMostPolicyRate,
                   &policy->most_bandwidth_cap);
+  reader.Integer(prefix + "most_elastic_ranks", 0, kMostPolicyRanks, &policy->most_elastic_ranks);
   reader.Integer(prefix + "most_processors", 0, kMostPolicyProcessors, &policy->most_processors);
   reader.Boolean(prefix + "spinning", &policy->spinning);
   reader.Boolean(prefix + "compression", &policy->compression);
@@ -45,6 +47,7 @@ std::string TenantPolicyText(const TenantPolicy& policy) {
       R"(most_priority = {}               # the highest collectives.priority
 most_bandwidth_floor = "{}"     # what the tenant's floors promise on a link together; 0: nothing
 most_bandwidth_cap = "{}"       # what the tenant's jobs send over a link together; 0: no bound
+most_elastic_ranks = {}          # to which elastic jobs are offered to grow together; 0: a share
 most_processors = {}             # workers that work for one job at a time; 0: all
 spinning = {}                # whether the engine keeps looking for jobs with objective = "latency"
 compression = {}              # whether jobs may have sums compressed between hosts
@@ -52,8 +55,8 @@ least_late_after = "{}"     # the shortest faults.late_after
 changes_per_minute = {}         # the most changes of a job's requirements; each may plan anew
 )",
       policy.most_priority, FormatMeasure(Measure::kRate, policy.most_bandwidth_floor),
-      FormatMeasure(Measure::kRate, policy.most_bandwidth_cap), policy.most_processors,
-      policy.spinning, policy.compression,
+      FormatMeasure(Measure::kRate, policy.most_bandwidth_cap), policy.most_elastic_ranks,
+      policy.most_processors, policy.spinning, policy.compression,
       FormatMeasure(Measure::kDuration, policy.least_late_after_seconds),
       policy.changes_per_minute);
 }

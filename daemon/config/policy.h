@@ -26,6 +26,9 @@ struct TenantPolicy {
   /// Rate on a link that the tenant's jobs together do not exceed, in bytes per second; 0: no
   /// bound. Each job is granted it as its cap, unless it asks for a lower one.
   double most_bandwidth_cap = 0;
+  /// Most ranks to which the tenant's elastic jobs grow together by offers of the daemon's own; 0:
+  /// their share of the places.
+  int64_t most_elastic_ranks = 0;
   int64_t most_processors = 0;  ///< Most workers that work for one job at a time; 0: all.
   /// Whether the engine keeps looking for work, where it would sleep otherwise, while there are
   /// jobs whose objective is latency, and the ranks of these jobs likewise. Looking takes a

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "daemon/elasticity/speed_model.h"
@@ -29,6 +30,7 @@ struct ElasticBounds {
 /// A job that runs and may change its size. A job that may not has no part in this.
 struct ElasticJob {
   uint64_t id = 0;
+  uint32_t tenant = 0;              ///< Whose it is: TenantIdentity::across_hosts.
   std::vector<int32_t> ranks = {};  ///< By host, as many as there are hosts.
   /// By host: how many more ranks it can have there, as who starts them says; empty: as many as
   /// there are free places. Nobody starts ranks for it on a host where this is 0.
@@ -57,6 +59,10 @@ struct ElasticWorld {
   std::vector<ElasticHost> hosts = {};
   std::vector<ElasticJob> jobs = {};
   std::vector<WaitingJob> waiting = {};  ///< In the order in which they are to begin.
+  /// By tenant: its share, which is the most ranks that its elastic jobs may grow to together. What
+  /// a tenant has up to its share is not taken from it for another one, except for jobs that wait.
+  /// A tenant that is not named may have as many as there are, and others take none of them.
+  std::map<uint32_t, int32_t> shares = {};
 };
 
 }  // namespace harmonaize::daemon

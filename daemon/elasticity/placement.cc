@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 
 namespace harmonaize::daemon {
@@ -23,6 +24,12 @@ Placement::Placement(const ElasticWorld& world) : world_(&world) {
     room_.insert(room_.end(), job.room.begin(), job.room.end());
     if (job.room.empty()) room_.resize(ranks_.size(), std::numeric_limits<int32_t>::max());
     sizes_.push_back(std::accumulate(job.ranks.begin(), job.ranks.end(), 0));
+  }
+  std::map<uint32_t, size_t> places;
+  for (size_t job = 0; job < world.jobs.size(); ++job) {
+    tenants_.push_back(places.emplace(world.jobs[job].tenant, places.size()).first->second);
+    held_.resize(places.size());
+    held_[tenants_[job]] += sizes_[job];
   }
   first_stretch_.assign(world.jobs.size(), 1);
   for (size_t job = 0; job < world.jobs.size(); ++job) first_stretch_[job] = StretchWith(job, 0, 0);
@@ -58,6 +65,7 @@ void Placement::Grow(size_t job, size_t host, int32_t ranks) {
   ranks_[job * free_.size() + host] += ranks;
   room_[job * free_.size() + host] -= ranks;
   sizes_[job] += ranks;
+  held_[tenants_[job]] += ranks;
   free_[host] -= ranks;
   all_free_ -= ranks;
 }
@@ -65,6 +73,7 @@ void Placement::Grow(size_t job, size_t host, int32_t ranks) {
 void Placement::Shrink(size_t job, size_t host, int32_t ranks) {
   ranks_[job * free_.size() + host] -= ranks;
   sizes_[job] -= ranks;
+  held_[tenants_[job]] -= ranks;
 }
 
 double Placement::StretchWith(size_t job, size_t host, int32_t ranks) const {

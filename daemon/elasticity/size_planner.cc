@@ -110,12 +110,26 @@ std::optional<int32_t> SizePlanner::SizeForDeadline(size_t i) const {
   return std::nullopt;
 }
 
+/// Returns whether so many more ranks of a job keep its tenant's share.
+bool SizePlanner::TenantMayHaveMore(size_t i, int32_t ranks) const {
+  const auto share = world_.shares.find(job(i).tenant);
+  return share == world_.shares.end() ||
+         draft_.placement.HeldByTenantOf(i) + ranks <= share->second;
+}
+
+/// Returns whether its tenant has its share, or more, without one step of the job.
+bool SizePlanner::IsAboveShare(size_t i) const {
+  const auto share = world_.shares.find(job(i).tenant);
+  return share != world_.shares.end() &&
+         draft_.placement.HeldByTenantOf(i) - job(i).bounds.step >= share->second;
+}
+
 /// Returns what one step more on the host brings for each rank; nullopt if it may not be.
 std::optional<double> SizePlanner::Gain(size_t i, std::optional<size_t> host) const {
   const ElasticJob& one = job(i);
   const int32_t size = draft_.placement.size(i);
   if (!host.has_value() || !MayMove(i, Direction::kUp) ||
-      size > one.bounds.most - one.bounds.step) {
+      size > one.bounds.most - one.bounds.step || !TenantMayHaveMore(i, one.bounds.step)) {
     return std::nullopt;
   }
   const double now = draft_.placement.Speed(i);
@@ -157,12 +171,14 @@ std::optional<size_t> SizePlanner::LeastHarmed(const MayGive& may_give) const {
   return best;
 }
 
-/// Returns whether a job may take the places that another one would leave: it has room there, and
-/// they are enough for one of its steps.
+/// Returns whether a job may take the places that another one would leave: it has room there, they
+/// are enough for one of its steps, and the other one's tenant has more than its share, or is the
+/// same. What a tenant says of its jobs never brings it what is another's share.
 bool SizePlanner::CanUse(size_t taker, size_t giver) const {
   const int32_t step = job(taker).bounds.step;
   return taker != giver && job(giver).priority <= job(taker).priority &&
          job(giver).bounds.step >= step &&
+         (job(giver).tenant == job(taker).tenant || IsAboveShare(giver)) &&
          draft_.placement.room(taker, draft_.losses[giver]->host) >= step;
 }
 
@@ -261,6 +277,7 @@ bool SizePlanner::GrowTo(size_t i, int32_t size) {
   const int32_t step = job(i).bounds.step;
   const auto may_give = [&](size_t k) { return CanUse(i, k); };
   int32_t missing = size - draft_.placement.size(i);
+  if (!TenantMayHaveMore(i, missing)) return false;
   for (; missing > 0 && draft_.unreserved >= step; missing -= step, draft_.unreserved -= step) {
     const std::optional<size_t> host = draft_.placement.HostToGrow(i, step);
     if (!host.has_value()) break;

@@ -73,6 +73,8 @@ class SizePlanner {
   int32_t CheapSize(size_t i) const;
   double CostOf(size_t i, int32_t ranks) const;
   std::optional<int32_t> SizeForDeadline(size_t i) const;
+  bool TenantMayHaveMore(size_t i, int32_t ranks) const;
+  bool IsAboveShare(size_t i) const;
   std::optional<double> Gain(size_t i, std::optional<size_t> host) const;
   std::optional<Loss> LossOf(size_t i) const;
   std::optional<size_t> LeastHarmed(const MayGive& may_give) const;

@@ -312,6 +312,7 @@ void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
         if (requirements_.has_value()) requirements_->OnMessage(peer, message);
         if (agents_.has_value()) agents_->OnMessage(peer, message);
         if (offers_.has_value()) offers_->OnMessage(peer, message);
+        if (sizing_.has_value()) sizing_->OnMessage(peer, message);
         probes_->OnMessage(peer, message);
         control_loop_->OnMessage(peer, message);
       },
@@ -325,6 +326,7 @@ void Engine::OnPeerLost(transport::PeerId peer) {
   diagnosis_->OnPeerLost(peer);
   membership_->OnPeerLost(peer);
   if (agents_.has_value()) agents_->OnPeerLost(peer);
+  if (sizing_.has_value()) sizing_->OnPeerLost(peer);
   probes_->OnPeerLost(peer);
   control_loop_->OnPeerLost(peer);
 }

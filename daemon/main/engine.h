@@ -36,6 +36,7 @@
 #include "daemon/runtime/fed_executions.h"
 #include "daemon/runtime/idle_wait.h"
 #include "daemon/runtime/waiting_count.h"
+#include "daemon/sizing/sizing.h"
 #include "daemon/tenant/finished_parts.h"
 #include "daemon/tenant/ready_parts.h"
 #include "daemon/tenant/session_keeper.h"
@@ -84,6 +85,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   JobAdvisor& advisor() override { return *advisor_; }
   Agents& agents() override { return *agents_; }
   Offers& offers() override { return *offers_; }
+  Sizing& sizing() override { return *sizing_; }
   void SetPolicy(const PolicyConfig& policy) override;
   JobTable& jobs() override { return jobs_; }
   ControlLoop& control_loop() { return *control_loop_; }
@@ -104,6 +106,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
 
   Status JoinCluster(std::shared_ptr<transport::ListeningSockets> listening);
   void OpenRooms();
+  void BeginSizing();
   Activity ActivityNow() const;
   HostTuning::Means MeansToTune();
   void Run();
@@ -181,6 +184,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::optional<JobAdvisor> advisor_;             ///< Likewise.
   std::optional<Agents> agents_;                  ///< Likewise.
   std::optional<Offers> offers_;                  ///< Likewise.
+  std::optional<Sizing> sizing_;                  ///< Likewise.
   std::optional<UsageLedger> usage_;
   // Declared last: their threads post to this engine.
   Background background_;

@@ -8,6 +8,7 @@
 #include "daemon/config/policy.h"
 #include "daemon/host/worker_places.h"
 #include "daemon/main/engine.h"
+#include "daemon/sizing/host_places.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/topology/host/host.h"
@@ -238,6 +239,30 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
         offers_->OnAnnounced(job, notice, ranks);
       });
   offers_->Restore();
+  BeginSizing();
+}
+
+void Engine::BeginSizing() {
+  const auto processors = static_cast<int64_t>(ThisHost().processors.size());
+  const int64_t places = config_.sizing.places;
+  sizing_.emplace(
+      Sizing::Services{.config = &config_.sizing,
+                       .cluster = cluster_.get(),
+                       .loop = loop_.get(),
+                       .background = &background_,
+                       .offers = &*offers_,
+                       .sight = {.cluster = cluster_.get(),
+                                 .communicators = &communicators_,
+                                 .by_job = &events_->job_communicators(),
+                                 .jobs = &jobs_,
+                                 .advisor = &*advisor_,
+                                 .agents = &*agents_,
+                                 .offers = &*offers_,
+                                 .places = places > 0 ? places : PlacesOfHost(processors)},
+                       .most_of_tenant = [this](uint32_t user) {
+                         return tenants_.policy().For(user).most_elastic_ranks;
+                       }});
+  sizing_->Begin();
 }
 
 }  // namespace harmonaize::daemon

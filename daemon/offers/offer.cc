@@ -71,10 +71,10 @@ bool Offer::operator==(const Offer& other) const {
          most_rounds == other.most_rounds && made_seconds == other.made_seconds &&
          deadline_seconds == other.deadline_seconds && ended_seconds == other.ended_seconds &&
          can_be_refused == other.can_be_refused && is_enforced == other.is_enforced &&
-         urgency == other.urgency && purpose == other.purpose && reason == other.reason &&
-         broken_by == other.broken_by && quiet_until_seconds == other.quiet_until_seconds &&
-         ranks_before == other.ranks_before && last_answer == other.last_answer &&
-         notice == other.notice;
+         urgency == other.urgency && purpose == other.purpose && expected == other.expected &&
+         reason == other.reason && broken_by == other.broken_by &&
+         quiet_until_seconds == other.quiet_until_seconds && ranks_before == other.ranks_before &&
+         last_answer == other.last_answer && notice == other.notice;
 }
 
 std::string MakeOfferId() {

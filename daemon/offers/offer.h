@@ -84,6 +84,14 @@ struct OfferConcession {
   bool operator==(const OfferConcession&) const = default;
 };
 
+/// What the provider expects of the job once an offer is fulfilled. A plain value.
+struct OfferForecast {
+  double step_seconds = 0;  ///< How long a step of the job takes then; 0: nothing is said.
+  double confidence = 0;    ///< In that, from 0 to 1.
+
+  bool operator==(const OfferForecast&) const = default;
+};
+
 /// An offer of the provider to a job, made at the host that it concerns. A plain value. Each change
 /// gives it a higher revision, so that of two copies the newer one is known.
 struct Offer {
@@ -112,7 +120,8 @@ struct Offer {
   bool is_enforced = false;
   OfferUrgency urgency = OfferUrgency::kNormal;
   std::string purpose = {};  ///< For the tenant; "": none was given.
-  std::string reason = {};   ///< Why it ended, or was answered so; "": nothing is said.
+  OfferForecast expected = {};
+  std::string reason = {};  ///< Why it ended, or was answered so; "": nothing is said.
   OfferParty broken_by = OfferParty::kNobody;
   /// kDeclined: the tenant does not want to be asked for this again before then, since 1970.
   double quiet_until_seconds = 0;
@@ -150,6 +159,8 @@ inline constexpr double kMostOfferSeconds = 30 * 86400.0;
 inline constexpr size_t kMostOfferTextBytes = 160;
 /// Largest rate of a slow_down, in bytes per second: 1.6 Tbit/s, above any host's devices.
 inline constexpr double kMostOfferRate = 2e11;
+/// Longest step that is forecast, in seconds: a day.
+inline constexpr double kMostForecastSeconds = 86400;
 /// Largest price, in credits for a rank and an hour, as of [[market.launch]].
 inline constexpr double kMostOfferPrice = 1e9;
 

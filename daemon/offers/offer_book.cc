@@ -138,6 +138,12 @@ std::vector<const Offer*> OfferBook::All(const std::function<bool(const Offer&)>
   return offers;
 }
 
+void OfferBook::VisitOwn(const std::function<void(const Offer&)>& visit) const {
+  for (const auto& [id, entry] : entries_) {
+    if (entry.is_own) visit(entry.offer);
+  }
+}
+
 void OfferBook::ForEachLive(const std::function<void(Entry&)>& visit) {
   for (auto& [id, entry] : entries_) {
     if (!entry.offer.has_ended()) visit(entry);

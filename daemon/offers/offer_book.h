@@ -52,6 +52,8 @@ class OfferBook {
   Result<Entry*> FindNamed(const std::string* tenant, std::string_view which);
   /// The newest first.
   std::vector<const Offer*> All(const std::function<bool(const Offer&)>& keep) const;
+  /// Calls `visit` with each own offer, also those that have ended.
+  void VisitOwn(const std::function<void(const Offer&)>& visit) const;
   /// Calls `visit` with each entry that has not ended. It may change the entry.
   void ForEachLive(const std::function<void(Entry&)>& visit);
   /// Returns whether an offer is here that has not ended.

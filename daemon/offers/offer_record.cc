@@ -127,6 +127,8 @@ std::string OfferText(const Offer& offer) {
                  {"is_enforced", offer.is_enforced},
                  {"urgency", static_cast<uint64_t>(offer.urgency)},
                  {"purpose", offer.purpose},
+                 {"expected_step", offer.expected.step_seconds},
+                 {"confidence", offer.expected.confidence},
                  {"reason", offer.reason},
                  {"broken_by", static_cast<uint64_t>(offer.broken_by)},
                  {"quiet_until", offer.quiet_until_seconds},
@@ -166,6 +168,11 @@ std::optional<Offer> OfferIn(const std::string& text) {
   offer.is_enforced = fields.YesNo("is_enforced");
   offer.urgency = EnumIn<OfferUrgency>(fields, "urgency", kOfferUrgencyCount);
   offer.purpose = fields.Text("purpose", kMostOfferTextBytes);
+  // Earlier daemons did not say it.
+  if (fields.Has("expected_step")) {
+    offer.expected.step_seconds = NumberIn(fields, "expected_step", kMostForecastSeconds);
+    offer.expected.confidence = NumberIn(fields, "confidence", 1);
+  }
   offer.reason = fields.Text("reason", kMostOfferTextBytes);
   offer.broken_by = EnumIn<OfferParty>(fields, "broken_by", kOfferPartyCount);
   offer.quiet_until_seconds = fields.Seconds("quiet_until");

@@ -35,6 +35,20 @@ constexpr RateLimit kAnswersOfTenant{.per_second = 1, .burst = 64};
 /// after a failure, or after a restart of the daemon, comes back within it.
 constexpr double kJobStaysAwaySeconds = 60;
 
+/// Time, in seconds, for which a job that has not answered an offer, or has not done what it
+/// accepted, counts as one that does not want to be asked: its places were held for nothing.
+constexpr double kLeftAloneSeconds = 600;
+
+/// Returns until when the daemon does not ask a job by itself after an offer that has ended; 0: it
+/// may at once.
+double QuietAfter(const Offer& offer) {
+  const bool was_in_vain =
+      offer.state == OfferState::kExpired ||
+      (offer.state == OfferState::kBroken && offer.broken_by == OfferParty::kTenant);
+  return std::max(offer.quiet_until_seconds,
+                  was_in_vain ? offer.ended_seconds + kLeftAloneSeconds : 0);
+}
+
 /// Returns whether an offer and a new one of the other kind could both be about the same ranks.
 bool AreAboutRanks(OfferKind a, OfferKind b) {
   return a != OfferKind::kSlowDown && b != OfferKind::kSlowDown;
@@ -83,6 +97,7 @@ Result<Offer> Offers::Make(Job& job, const OfferOrder& order) {
               .is_enforced = order.is_enforced,
               .urgency = order.urgency,
               .purpose = order.purpose,
+              .expected = order.expected,
               .notice = order.notice};
   offer.ranks_before = static_cast<int32_t>(services_.by_job->RanksHere(job).size());
   std::vector<uint32_t> sessions = ranks_.Name(job, &offer);
@@ -563,6 +578,24 @@ std::vector<pid_t> Offers::ProcessesToLeave(const Job& job, double within_second
     }
   });
   return processes;
+}
+
+std::map<const Job*, OfferStanding> Offers::Standings() const {
+  std::map<const Job*, OfferStanding> standings;
+  book_.VisitOwn([&](const Offer& offer) {
+    const Job* const job = JobOf(offer);
+    if (job == nullptr || offer.kind == OfferKind::kSlowDown) return;
+    OfferStanding& standing = standings[job];
+    if (offer.has_ended()) {
+      standing.quiet_until_seconds = std::max(standing.quiet_until_seconds, QuietAfter(offer));
+      return;
+    }
+    standing.is_asked = true;
+    const int32_t to_come = offer.RanksAfter() - RanksHere(offer);
+    if (to_come > 0) standing.promised_places += to_come;
+    if (offer.state == OfferState::kAccepted) standing.leaving_ranks += std::max(0, -to_come);
+  });
+  return standings;
 }
 
 bool Offers::IsOwn(const std::string& id) {

@@ -47,9 +47,18 @@ struct OfferOrder {
   bool is_enforced = false;
   OfferUrgency urgency = OfferUrgency::kNormal;
   std::string purpose = {};
+  OfferForecast expected = {};
   std::string notice = {};  ///< Offer::notice.
   /// Whether the job is asked although it did not want to be asked again so soon.
   bool insists = false;
+};
+
+/// What a host's own offers about the ranks of a job say of it.
+struct OfferStanding {
+  bool is_asked = false;           ///< One is under way.
+  int32_t promised_places = 0;     ///< That ranks may still take.
+  int32_t leaving_ranks = 0;       ///< That have agreed to leave, and have not.
+  double quiet_until_seconds = 0;  ///< It does not want to be asked before then, since 1970.
 };
 
 /// Makes offers to jobs on this host, takes answers, and watches that what was agreed is done. The
@@ -100,6 +109,8 @@ class Offers final : public CommunicatorObserver {
   /// Returns the processes of a job here whose ranks are to have left within so many seconds, by
   /// offers that were accepted.
   std::vector<pid_t> ProcessesToLeave(const Job& job, double within_seconds);
+  /// Returns where jobs here stand whose ranks are, or were lately, part of this daemon's offers.
+  std::map<const Job*, OfferStanding> Standings() const;
   /// Returns whether this daemon has made the offer.
   bool IsOwn(const std::string& id);
 

@@ -25,6 +25,7 @@ class TenantTable {
   /// Has the bounds of all tenants follow from this policy, whose tenants were found
   /// (FindPolicyTenants).
   void SetPolicy(PolicyConfig policy);
+  const PolicyConfig& policy() const { return policy_; }
 
   /// Returns the tenant that work of the executor was done for (Operands::tenant): it is known by
   /// its number on this host, or by that across hosts. Of several tenants with the latter it is the

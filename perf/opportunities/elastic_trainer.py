@@ -284,7 +284,7 @@ def main() -> None:
 
     requests = OfferRequests(os.environ["HARMONAIZE_JOB"], options.tickets)
     leads = elastic.run(train, trainer.state, policies={"batch": elastic.keep_global_batch(options.batch)},
-                        requests=requests)
+                        requests=requests, progress=None)
     if leads:
         trainer.end()
 

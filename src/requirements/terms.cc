@@ -131,7 +131,9 @@ JobTerms::JobTerms(Requirements granted, bool may_look)
   Take<ValueRange>(values, "adapt.synchronisation_interval", &adapt_.synchronisation_interval);
   Take<ValueRange>(values, "adapt.learning_rate_factor", &adapt_.learning_rate_factor);
   const auto* const goal = Find<std::string>(values, "job.goal");
+  if (goal != nullptr && *goal == "cheapest") goal_ = JobGoal::kCheapest;
   if (goal != nullptr && *goal == "deadline") {
+    goal_ = JobGoal::kDeadline;
     Take<double>(values, "job.deadline", &adapt_.deadline);
   }
   elastic_ = ElasticIn(values);

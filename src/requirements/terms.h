@@ -79,6 +79,9 @@ struct AdaptTerms {
   std::optional<double> deadline = {};
 };
 
+/// What a tenant wants most of a job.
+enum class JobGoal : uint8_t { kFastest = 0, kCheapest, kDeadline };
+
 /// Between which sizes a job may change, and how it answers offers.
 struct ElasticTerms {
   enum class Offers : uint8_t { kAsk = 0, kAccept, kDecline };
@@ -141,6 +144,7 @@ class JobTerms {
   const FaultTerms& faults() const { return faults_; }
   const AdaptTerms& adapt() const { return adapt_; }
   const ElasticTerms& elastic() const { return elastic_; }
+  JobGoal goal() const { return goal_; }
   bool may_look() const { return may_look_; }
   /// The terms of operations of which no override says anything.
   const CollectiveTerms& whole() const { return whole_; }
@@ -160,6 +164,7 @@ class JobTerms {
   FaultTerms faults_;
   AdaptTerms adapt_;
   ElasticTerms elastic_;
+  JobGoal goal_ = JobGoal::kFastest;
   CollectiveTerms whole_;
   std::vector<CollectiveStatement> overrides_;
 };

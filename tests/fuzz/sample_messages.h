@@ -131,6 +131,23 @@ inline void Fill(TieMessage& tie) {
   tie.ranks = 4;
 }
 
+inline void Fill(HostSizesMessage& sizes) {
+  sizes.places = 8;
+  sizes.free = 2;
+  JobSizeView& job = sizes.jobs.emplace_back();
+  job.job.assign(16, 1);
+  job.group = 3;
+  job.ranks_here = 2;
+  job.ranks = 4;
+  job.seen = {{4, 64, 0.5, 0.1}};
+}
+
+inline void Fill(SizeOfferMessage& offer) {
+  offer.job.assign(16, 1);
+  offer.grows = true;
+  offer.ranks = 2;
+}
+
 inline void Fill(EventMessage& event) {
   event.about = 1;
   event.unique = 2;

@@ -65,7 +65,7 @@ def say(*words: object) -> None:
     print(*words, flush=True)
 
 
-def train(state: elastic.NumpyState, orders: Orders) -> str:
+def train(state: elastic.NumpyState, orders: Orders, work_seconds: float) -> str:
     world = state.world
     say("world", world.rank, world.size, world.epoch)
     share = state.share("batch")
@@ -78,9 +78,17 @@ def train(state: elastic.NumpyState, orders: Orders) -> str:
         state.step += 1
         state.commit()
         say("step", state.step)
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(PAUSE_SECONDS + work_seconds * share.samples / BATCH)
         state.check()
     return "done"
+
+
+def steps_told(state: elastic.NumpyState) -> dict[str, float]:
+    return {"loss": 1 / (1 + state.step)}
+
+
+def boast(state: elastic.NumpyState) -> dict[str, float]:
+    return {"batch_size": 24.0 * 1000 ** min(state.world.size, 4)}
 
 
 def main() -> None:
@@ -93,9 +101,11 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=1)
     parser.add_argument("--most", type=int)
     parser.add_argument("--asked", action="store_true", help="orders answer offers")
+    parser.add_argument("--work", type=float, default=0, help="seconds of a step's work, which ranks share")
+    parser.add_argument("--boast", action="store_true", help="tells of a thousand times the samples for each rank more")
     options = parser.parse_args()
     result = elastic.run(
-        lambda one: train(one, orders),
+        lambda one: train(one, orders, options.work),
         state,
         policies=policies,
         answer=orders.answer if options.asked else None,
@@ -103,6 +113,7 @@ def main() -> None:
         leave_before=1e10,
         least_ranks=options.least,
         most_ranks=options.most,
+        progress=boast if options.boast else steps_told,
         patience=40,
     )
     wrong = np.count_nonzero(state.total != BATCH * state.step * (state.step + 1) / 2)

@@ -26,6 +26,7 @@ def test_by_default_nothing_is_given_that_others_would_lack(daemon: Daemon) -> N
         most_priority=0,
         most_bandwidth_floor="0 B/s",
         most_bandwidth_cap="0 B/s",
+        most_elastic_ranks=0,
         most_processors=0,
         spinning=False,
         compression=True,

@@ -13,6 +13,7 @@
 #include "daemon/cluster/messages/pair.h"
 #include "daemon/cluster/messages/planning.h"
 #include "daemon/cluster/messages/probe.h"
+#include "daemon/cluster/messages/sizing.h"
 #include "daemon/cluster/messages/ticket.h"
 #include "src/base/status.h"
 
@@ -32,6 +33,7 @@ Status Read(uint64_t kind, const nlohmann::json& document, JobMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, DiagnosisMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, TicketMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, AgentsMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, SizingMessage* message);
 
 // Each of these writes the fields of a message.
 
@@ -45,5 +47,6 @@ nlohmann::json Write(const JobMessage& message);
 nlohmann::json Write(const DiagnosisMessage& message);
 nlohmann::json Write(const TicketMessage& message);
 nlohmann::json Write(const AgentsMessage& message);
+nlohmann::json Write(const SizingMessage& message);
 
 }  // namespace harmonaize::daemon

@@ -16,7 +16,9 @@ uint32_t FirstVersionOf(MessageKind kind) {
     case MessageKind::kBurnTickets:
     case MessageKind::kAttach:
     case MessageKind::kAgent:
-    case MessageKind::kTie: return 7;
+    case MessageKind::kTie:
+    case MessageKind::kHostSizes:
+    case MessageKind::kSizeOffer: return 7;
     default: return transport::kOldestProtocolVersion;
   }
 }

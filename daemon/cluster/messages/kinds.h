@@ -88,6 +88,10 @@ enum class MessageKind : uint16_t {
   kAttach = 1000,
   kAgent = 1001,
   kTie = 1002,
+
+  // messages/sizing.h
+  kHostSizes = 1100,
+  kSizeOffer = 1101,
 };
 
 /// Returns the first version of the protocol between daemons that has the kind.

@@ -18,6 +18,7 @@
 #include "daemon/cluster/messages/pair.h"
 #include "daemon/cluster/messages/planning.h"
 #include "daemon/cluster/messages/probe.h"
+#include "daemon/cluster/messages/sizing.h"
 #include "daemon/cluster/messages/ticket.h"
 #include "src/base/status.h"
 
@@ -55,9 +56,9 @@ struct SubjectAmong<Message, std::variant<Subjects...>> {
 /// A message of any subject.
 class ClusterMessage {
  public:
-  using Subjects =
-      std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage, LinkMessage,
-                   ProbeMessage, JobMessage, DiagnosisMessage, TicketMessage, AgentsMessage>;
+  using Subjects = std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage,
+                                LinkMessage, ProbeMessage, JobMessage, DiagnosisMessage,
+                                TicketMessage, AgentsMessage, SizingMessage>;
 
   ClusterMessage(Subjects subjects) : subjects_(std::move(subjects)) {}
   /// Makes a message of a structure of one of the subjects.

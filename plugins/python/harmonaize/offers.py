@@ -40,6 +40,7 @@ class Offer:
 
     Ranks are numbered as in the job's largest communicator, whose name is `communicator`, and whose size is `of_ranks`;
     0: none are named. `announcement` is the id of the announcement that it follows from; "": none.
+    `expected_step_seconds` is how long a step is expected to take once the offer is fulfilled; None: nothing is said.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Offer:
     reason: str
     broken_by: str | None
     announcement: str
+    expected_step_seconds: float | None
     raw: Raw = dataclasses.field(repr=False, compare=False)
 
     @property
@@ -76,6 +78,7 @@ class Offer:
     def from_fields(cls, fields: Fields) -> Offer:
         """Reads /v1/offers/{id}."""
         counter = fields.optional_fields("counter")
+        expected = fields.optional_fields("expected")
         return cls(
             id=fields.text("id"),
             revision=fields.integer("revision"),
@@ -95,6 +98,7 @@ class Offer:
             reason=fields.text("reason", ""),
             broken_by=fields.optional_text("broken_by"),
             announcement=fields.text("announcement", ""),
+            expected_step_seconds=None if expected is None else expected.optional_number("step_seconds"),
             raw=fields.raw,
         )
 

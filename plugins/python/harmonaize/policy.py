@@ -11,13 +11,14 @@ from harmonaize.requirements import Values
 @dataclasses.dataclass(frozen=True)
 class TenantPolicy:
     """The bounds of one tenant's jobs, or of all. Rates and durations are texts with a unit. 0 grants no floor, sets no
-    cap, and leaves all processors. `defaults` are what jobs count as having said. `tenant` and `exists`, which says
+    cap, leaves elastic jobs their share of all places, and leaves all processors. `defaults` are what jobs count as having said. `tenant` and `exists`, which says
     whether a tenant has this name, are for operators.
     """
 
     most_priority: int
     most_bandwidth_floor: str
     most_bandwidth_cap: str
+    most_elastic_ranks: int
     most_processors: int
     spinning: bool
     compression: bool
@@ -35,6 +36,7 @@ class TenantPolicy:
             most_priority=fields.integer("most_priority"),
             most_bandwidth_floor=fields.text("most_bandwidth_floor"),
             most_bandwidth_cap=fields.text("most_bandwidth_cap"),
+            most_elastic_ranks=fields.integer("most_elastic_ranks", 0),
             most_processors=fields.integer("most_processors"),
             spinning=fields.yes("spinning"),
             compression=fields.yes("compression"),

@@ -95,6 +95,13 @@ TEST(OfferTable, SaysWhatIsToBeDoneOfWhatWasAgreedAndNothingOfWhatHasEnded) {
   EXPECT_EQ(TableOf(offer).find("\n    "), std::string::npos) << TableOf(offer);
 }
 
+TEST(OfferTable, SaysWhatIsExpected) {
+  Json offer = Reclaim();
+  EXPECT_EQ(TableOf(offer).find("expected"), std::string::npos) << TableOf(offer);
+  offer["expected"] = {{"step_seconds", 0.25}, {"confidence", 0.5}};
+  ExpectHolds(TableOf(offer), "\n    expected with it: 250 ms for a step\n");
+}
+
 TEST(OfferTable, LetsNoTextSteerTheTerminal) {
   Json offer = Reclaim();
   for (const char* const field : {"id", "job_name", "kind", "state", "purpose", "reason", "tenant",

@@ -15,6 +15,7 @@ from harmonaize.elastic.errors import ElasticError, MembershipChange, StateLostE
 from harmonaize.elastic.membership import Membership
 from harmonaize.elastic.offer_requests import LEAVE_BEFORE_SECONDS, OfferRequests
 from harmonaize.elastic.policies import Policy
+from harmonaize.elastic.progress_reports import ProgressFunction, ProgressReports, steps_alone
 from harmonaize.elastic.requests import Leave, Places, Requests
 from harmonaize.elastic.world import World
 from harmonaize.nccl import Communicator, NcclError
@@ -38,7 +39,12 @@ class Training:
     """One call of `run`: the membership, the commits of a state, and what is asked of the job."""
 
     def __init__(
-        self, state: State, membership: Membership, requests: Requests, policies: typing.Mapping[str, Policy]
+        self,
+        state: State,
+        membership: Membership,
+        requests: Requests,
+        policies: typing.Mapping[str, Policy],
+        reports: ProgressReports,
     ) -> None:
         """Takes the parts."""
         self.stopped = False
@@ -47,6 +53,7 @@ class Training:
         self._membership = membership
         self._requests = requests
         self._policies = policies
+        self._reports = reports
         self._world: World | None = None
         self._first_size = 0
         self._meeting: Meeting | None = None
@@ -199,11 +206,12 @@ class Training:
         return change
 
     def _look(self) -> None:
-        """Has rank 0 learn what the provider asks, and whether newcomers wait."""
+        """Has rank 0 learn what the provider asks, and whether newcomers wait, and tell how far the job has come."""
         now = time.monotonic()
         if self.world.rank != 0 or now - self._looked_at < _LOOK_SECONDS:
             return
         self._looked_at = now
+        self._reports.look(self._state, self._state._commits.newest or 0, self.shares)  # noqa: SLF001
         self._newcomers = tickets.waiting(self.communicator)
         for request in self._requests.pending(self.world):
             if isinstance(request, Places):
@@ -252,6 +260,7 @@ def run(  # noqa: PLR0913
     least_ranks: int = 1,
     most_ranks: int | None = None,
     leave_before: float = LEAVE_BEFORE_SECONDS,
+    progress: ProgressFunction | None = steps_alone,
     patience: float = 120.0,
 ) -> T | None:
     """Calls `train(state)` on every rank, and again whenever ranks were lost, left, or came: from the last commit, with
@@ -266,6 +275,10 @@ def run(  # noqa: PLR0913
     leave do so from `leave_before` seconds before that is due on. Rank 0 tells `hear` of the job's events.
     `requests` is another source of what is asked, and takes the place of these.
 
+    Rank 0 also tells the provider how far the job has come, twice a second at most, so that places can be offered where
+    they shorten most: each commit counts as a step, and `progress(state)` returns what is told besides, as a mapping of
+    arguments of `Client.report_progress`. None: the program tells of its progress itself, or not at all.
+
     Exceptions of `train` end the rank, unless a loss is behind them. ElasticError: the job cannot go on; NcclError: the
     ranks could not come together at first; ValueError: the arguments do not fit each other.
     """
@@ -275,7 +288,8 @@ def run(  # noqa: PLR0913
         raise ValueError(f"most_ranks, {most_ranks}, is below least_ranks, {least_ranks}")
     if requests is None:
         requests = OfferRequests(Bounds(least_ranks, most_ranks), answer, hear, leave_before)
-    training = Training(state, Membership(least_ranks, patience), requests, policies or {})
+    reports = ProgressReports(progress)
+    training = Training(state, Membership(least_ranks, patience), requests, policies or {}, reports)
     _running.append(training)
     try:
         return training.run(train)

@@ -26,6 +26,22 @@ TEST(JobProgress, TimesStepsByTheMedian) {
   EXPECT_DOUBLE_EQ(*progress.StepSeconds(), 0.5);
 }
 
+TEST(JobProgress, TellsForHowLongAChangeHeldTheJobUp) {
+  JobProgress progress;
+  for (uint64_t step = 1; step <= 5; ++step) {
+    progress.Take({.step = step}, 10 + 2 * static_cast<double>(step), 0);
+  }
+  EXPECT_FALSE(progress.PauseSeconds().has_value());
+  progress.BeginAnew();
+  progress.BeginAnew();
+  progress.Take({.step = 6}, 25, 0);
+  EXPECT_EQ(progress.PauseSeconds(), 3) << "it would have told at 22";
+  progress.Take({.step = 7}, 26, 0);
+  progress.BeginAnew();
+  progress.Take({.step = 8}, 40, 0);
+  EXPECT_EQ(progress.PauseSeconds(), 3) << "how long its steps took was not known before this one";
+}
+
 /// Has a job do one step more, which takes so long.
 void Step(JobProgress& progress, double accumulation, StepTimes times) {
   thread_local double now = 0;

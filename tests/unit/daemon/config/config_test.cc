@@ -66,6 +66,28 @@ TEST_F(ConfigTest, ReadsTheSharesOfTenants) {
   EXPECT_FALSE(Load("[[share]]\nuser = \"alice\"\npriority = 4\n").ok());
 }
 
+TEST_F(ConfigTest, ReadsWhetherSizesFollowTheLoad) {
+  EXPECT_FALSE(LoadConfig("")->sizing.enabled);
+  const std::string text =
+      "[elastic]\nenabled = true\nplaces = 8\nlook_every_seconds = 1\nsettle_seconds = 5\n";
+  const Result<Config> config = Load(text);
+  ASSERT_TRUE(config.ok()) << config.status().message();
+  EXPECT_TRUE(config->sizing.enabled);
+  EXPECT_EQ(config->sizing.places, 8);
+  const Result<Config> again = Load(ConfigTemplate(*config));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->sizing.look_every_seconds, 1);
+  EXPECT_EQ(again->sizing.settle_seconds, 5);
+  const Result<Config> alone = Load(text + "[cluster]\naddress = \"10.0.0.1:7400\"\n");
+  ASSERT_FALSE(alone.ok());
+  EXPECT_NE(alone.status().message().find("needs 'cluster.controller'"), std::string::npos)
+      << alone.status().message();
+  EXPECT_TRUE(
+      Load(text + "[cluster]\naddress = \"10.0.0.1:7400\"\ncontroller = \"10.0.0.2:7400\"\n").ok())
+      << "it needs no fabric file for that";
+  EXPECT_FALSE(Load("[cluster]\ncontroller = \"10.0.0.2:7400\"\n").ok());
+}
+
 TEST_F(ConfigTest, LeavesTheInlinePathToCalibration) {
   const Result<Config> config = LoadConfig("");
   ASSERT_TRUE(config.ok());

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -288,12 +289,16 @@ ElasticWorld RandomWorld(std::mt19937* random) {
     if (draw(0, 1) == 0) {
       for (size_t host = 0; host < hosts; ++host) job.room.push_back(draw(0, 2));
     }
+    job.tenant = static_cast<uint32_t>(draw(0, 2));
     job.priority = draw(0, 3);
     job.goal = static_cast<ElasticGoal>(draw(0, 2));
     job.samples_left = draw(0, 3) == 0 ? 0 : 1000 * part(*random);
     if (draw(0, 1) == 0) job.deadline_seconds = kWorldNow + 1000 * part(*random);
     job.change_seconds = 20 * part(*random);
     world.jobs.push_back(job);
+  }
+  for (uint32_t tenant = 0; tenant < 3; ++tenant) {
+    if (draw(0, 1) == 0) world.shares[tenant] = draw(0, 20);
   }
   const int32_t waiting = draw(0, 3);
   for (int32_t i = 0; i < waiting; ++i) {
@@ -307,11 +312,54 @@ bool MeetsDeadline(const ElasticWorld& world, const ElasticJob& job, double spee
   return job.samples_left / speed <= (job.deadline_seconds - world.now_seconds) * 0.95 + 1e-9;
 }
 
+/// Returns whether all that a tenant's jobs leave goes to jobs of others, and something does.
+bool IsTakenForOthersAlone(const ElasticWorld& world, const std::vector<SizeChange>& changes,
+                           uint32_t tenant) {
+  bool is_taken = false;
+  for (const SizeChange& change : changes) {
+    if (change.ranks > 0 || world.jobs[change.job].tenant != tenant) continue;
+    if (!change.taker.has_value() || world.jobs[*change.taker].tenant == tenant) return false;
+    is_taken = true;
+  }
+  return is_taken;
+}
+
+TEST(SizePlanner, ATenantGrowsUpToItsShare) {
+  ElasticWorld world = OneHost(8, {AJob(1, {2}), AJob(2, {2})});
+  world.jobs[0].tenant = 1;
+  world.jobs[1].tenant = 2;
+  world.shares = {{1, 3}, {2, 6}};
+  const std::vector<SizeChange> changes = Plan(world);
+  EXPECT_EQ(ChangeOf(changes, 0), 1);
+  EXPECT_EQ(ChangeOf(changes, 1), 4);
+}
+
+// A tenant may tell of steps that it does not do, so that its jobs seem to gain much.
+TEST(SizePlanner, WhatIsATenantsShareIsNotTakenForOthers) {
+  ElasticWorld world = OneHost(0, {AJob(1, {8}, {.computation = 8, .bytes = 8}), AJob(2, {1})});
+  world.jobs[0].tenant = 1;
+  world.jobs[1].tenant = 2;
+  EXPECT_EQ(ChangeOf(Plan(world), 0), 0) << "nobody has more than its share without shares";
+  world.shares = {{1, 8}, {2, 9}};
+  EXPECT_EQ(ChangeOf(Plan(world), 0), 0);
+  world.shares[1] = 7;
+  EXPECT_EQ(ChangeOf(Plan(world), 0), -1);
+  world.jobs[1].deadline_seconds = kWorldNow + 1;
+  world.jobs[1].samples_left = 3;
+  world.shares[1] = 8;
+  EXPECT_EQ(ChangeOf(Plan(world), 0), 0) << "nor for the deadlines of others";
+  world.shares[1] = 1;
+  EXPECT_LT(ChangeOf(Plan(world), 0), -1);
+}
+
 TEST(SizePlanner, RandomWorldsKeepTheRules) {
   std::mt19937 random(20261128);
   size_t reclaims = 0;
   size_t trades = 0;
   size_t deadlines = 0;
+  size_t trades_between_tenants = 0;
+  size_t at_share = 0;
+  size_t taken_for_others = 0;
   for (int round = 0; round < 5000; ++round) {
     const ElasticWorld world = RandomWorld(&random);
     std::vector<bool> left_alone;
@@ -333,8 +381,11 @@ TEST(SizePlanner, RandomWorldsKeepTheRules) {
         ++reclaims;
       }
       if (change.reason == SizeReason::kTrade) {
-        ASSERT_LE(job.priority, world.jobs[*change.taker].priority) << round;
+        const ElasticJob& taker = world.jobs[*change.taker];
+        ASSERT_LE(job.priority, taker.priority) << round;
         ++trades;
+        trades_between_tenants += taker.tenant != job.tenant;
+        ASSERT_TRUE(taker.tenant == job.tenant || world.shares.contains(job.tenant)) << round;
       }
       if (!change.is_possible) continue;
       if (change.ranks > 0) {
@@ -354,6 +405,17 @@ TEST(SizePlanner, RandomWorldsKeepTheRules) {
     const Placement before(world);
     for (size_t i = 0; i < world.jobs.size(); ++i) {
       const ElasticJob& job = world.jobs[i];
+      const auto share = world.shares.find(job.tenant);
+      if (share != world.shares.end()) {
+        const int32_t held = after.HeldByTenantOf(i);
+        ASSERT_LE(held, std::max(share->second, before.HeldByTenantOf(i))) << round;
+        at_share += held == share->second;
+        // Jobs that wait take from everybody, and a tenant's own jobs take from each other.
+        if (IsTakenForOthersAlone(world, changes, job.tenant)) {
+          ASSERT_GE(held, std::min(share->second, before.HeldByTenantOf(i))) << round;
+          ++taken_for_others;
+        }
+      }
       ASSERT_GE(after.size(i), job.bounds.least) << round;
       ASSERT_LE(after.size(i), job.bounds.most) << round;
       if (job.deadline_seconds <= 0 || job.samples_left <= 0) continue;
@@ -366,6 +428,9 @@ TEST(SizePlanner, RandomWorldsKeepTheRules) {
   EXPECT_GT(reclaims, 100u);
   EXPECT_GT(trades, 100u);
   EXPECT_GT(deadlines, 100u);
+  EXPECT_GT(trades_between_tenants, 100u);
+  EXPECT_GT(at_share, 100u);
+  EXPECT_GT(taken_for_others, 100u);
 }
 
 }  // namespace

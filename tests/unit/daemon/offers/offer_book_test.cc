@@ -37,6 +37,7 @@ TEST(OfferText, HoldsAllOfAnOffer) {
   offer.counter = {.ranks = 1, .which = {2}, .due_seconds = 2000, .bytes_per_second = 3};
   offer.concession = {.least_ranks = 1, .latest_due_seconds = 2000, .least_price = 0.25};
   offer.purpose = "maintenance \xff";
+  offer.expected = {.step_seconds = 0.25, .confidence = 0.75};
   offer.reason = "later";
   offer.last_answer = UINT64_MAX;
   const std::optional<Offer> read = OfferIn(OfferText(offer));

@@ -1,0 +1,158 @@
+#include "daemon/sizing/host_sight.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/adaptation/job_advisor.h"
+#include "daemon/agents/agents.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/communicator/communicator.h"
+#include "daemon/communicator/communicator_registry.h"
+#include "daemon/job_events/job_communicators.h"
+#include "daemon/multihost/host_group.h"
+#include "daemon/tenant/tenant.h"
+#include "src/base/random.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Longest time, in seconds, over which the load of links is a mean: looks are seconds apart.
+constexpr double kLongestLoadSeconds = 60;
+
+SizeGoal GoalOf(JobGoal goal) {
+  switch (goal) {
+    case JobGoal::kCheapest: return SizeGoal::kCheapest;
+    case JobGoal::kDeadline: return SizeGoal::kDeadline;
+    case JobGoal::kFastest: break;
+  }
+  return SizeGoal::kFastest;
+}
+
+int ToRanks(int64_t count) {
+  return static_cast<int>(std::clamp<int64_t>(count, 1, kMostSizedRanks));
+}
+
+}  // namespace
+
+HostSight::HostSight(const SightServices& services) : services_(services), salt_(RandomNumber()) {}
+
+// All hosts of a communicator that spans some know it by one key.
+uint64_t HostSight::GroupOf(const Job& job) const {
+  const Communicator* const largest = services_.by_job->Largest(job);
+  if (largest == nullptr) return 0;
+  const HostGroup* const hosts = largest->host_group();
+  return hosts != nullptr ? hosts->roster().key : std::max<uint64_t>(1, salt_ ^ largest->id());
+}
+
+/// Returns whether the job may be offered ranks: it has said between which sizes it may change, and
+/// its agent here, if it has no ranks here, has shown by a ticket that it is of the job.
+bool HostSight::TakesPart(const Job& job) const {
+  const ElasticTerms& terms = job.terms->elastic();
+  const bool wants = terms.was_stated && terms.offers != ElasticTerms::Offers::kDecline;
+  const bool has_agent = services_.agents->own().IsAttached(job);
+  return wants && (services_.by_job->HasRanksHere(&job) || has_agent);
+}
+
+HostSizesMessage HostSight::Look(double now_seconds) {
+  HostSizesMessage sizes{.host = services_.cluster == nullptr ? "this host"
+                                 : services_.cluster->host_name().empty()
+                                     ? services_.cluster->address()
+                                     : services_.cluster->host_name(),
+                         .places = ToRanks(services_.places),
+                         .link_load = LinkLoad(now_seconds)};
+  const std::map<const Job*, OfferStanding> standings = services_.offers->Standings();
+  Histories histories;
+  int64_t taken = 0;
+  for (const auto& [key, job] : services_.jobs->all()) {
+    const auto found = standings.find(job.get());
+    const OfferStanding standing = found == standings.end() ? OfferStanding{} : found->second;
+    taken +=
+        static_cast<int64_t>(services_.by_job->RanksHere(*job).size()) + standing.promised_places;
+    sizes.coming += standing.leaving_ranks;
+    if (sizes.jobs.size() >= kMostJobsInSizes || !TakesPart(*job)) continue;
+    SpeedHistory& history = histories.emplace(key, std::move(histories_[key])).first->second;
+    sizes.jobs.push_back(ViewOf(*job, standing, &history));
+  }
+  histories_ = std::move(histories);
+  sizes.free = static_cast<int>(std::max<int64_t>(0, sizes.places - taken));
+  return sizes;
+}
+
+JobSizeView HostSight::ViewOf(const Job& job, const OfferStanding& standing,
+                              SpeedHistory* history) const {
+  const ElasticTerms& terms = job.terms->elastic();
+  const Communicator* const largest = services_.by_job->Largest(job);
+  JobSizeView view{.job = EncodeJob(job.id),
+                   .user = job.tenant->identity.across_hosts,
+                   .group = GroupOf(job),
+                   .label = job.label(),
+                   .tenant = job.tenant->name(),
+                   .ranks_here = static_cast<int>(services_.by_job->RanksHere(job).size()),
+                   .ranks = largest == nullptr ? 0 : largest->ranks(),
+                   .room = services_.agents->own().PlacesOf(job).value_or(0),
+                   .least = ToRanks(terms.least_ranks),
+                   .most = ToRanks(std::max(terms.most_ranks, terms.least_ranks)),
+                   .step = ToRanks(terms.step),
+                   .notice_seconds = terms.notice_seconds,
+                   .priority = job.terms->whole().sharing.priority,
+                   .goal = GoalOf(job.terms->goal()),
+                   .deadline_seconds = job.terms->adapt().deadline.value_or(0),
+                   .is_asked = standing.is_asked,
+                   .quiet_until_seconds = standing.quiet_until_seconds};
+  AddProgress(job, history, &view);
+  return view;
+}
+
+void HostSight::AddProgress(const Job& job, SpeedHistory* history, JobSizeView* view) const {
+  const JobProgress* const progress = services_.advisor->Find(job);
+  if (progress == nullptr || !progress->last().has_value()) return;
+  const ProgressReport& last = *progress->last();
+  if (const std::optional<StepTimes> times = progress->RecentTimes()) {
+    history->Take({.ranks = view->ranks,
+                   .samples = progress->SamplesOfStep().value_or(1),
+                   .step_seconds = times->step_seconds,
+                   .exchange_seconds = times->exchange_seconds});
+  }
+  view->seen = history->seen();
+  view->samples_left = std::max(0.0, last.samples_in_all.value_or(0) - last.samples.value_or(0));
+  view->gradient_noise_scale = std::max(0.0, last.gradient_noise_scale.value_or(0));
+  view->change_seconds = progress->PauseSeconds().value_or(0);
+}
+
+/// Returns the part of the time in which links are busy with what jobs send that are not elastic.
+/// What elastic jobs send moves with their ranks.
+double HostSight::LinkLoad(double now_seconds) {
+  if (services_.cluster == nullptr) return 0;
+  std::vector<transport::PeerId> peers;
+  for (const auto& [peer, info] : services_.cluster->linked()) peers.push_back(peer);
+  double load = 0;
+  for (const RailFlow& flow : meter_.Look(services_.cluster->transport().Traffic(peers),
+                                          now_seconds, kLongestLoadSeconds)) {
+    double all = 0;
+    double elastic = 0;
+    for (const JobRate& rate : flow.jobs) {
+      all += rate.bytes_per_second;
+      const Communicator* const communicator =
+          services_.communicators->FindByKey(rate.communicator);
+      if (communicator != nullptr && TakesPart(*communicator->job())) {
+        elastic += rate.bytes_per_second;
+      }
+    }
+    if (all > 0) load += flow.busy * (all - elastic) / all;
+  }
+  return std::clamp(load, 0.0, 1.0);
+}
+
+Job* HostSight::Find(const SizeOfferMessage& offer) const {
+  const JobIdentity id = DecodeJob(offer.job);
+  for (const auto& [key, job] : services_.jobs->all()) {
+    if (key.second != id || job->tenant->identity.across_hosts != offer.user) continue;
+    const uint64_t group = GroupOf(*job);
+    if (TakesPart(*job) && (group == offer.group || group == 0)) return job.get();
+  }
+  return nullptr;
+}
+
+}  // namespace harmonaize::daemon

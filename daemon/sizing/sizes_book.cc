@@ -1,0 +1,160 @@
+#include "daemon/sizing/sizes_book.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "daemon/elasticity/tenant_shares.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Pause of a change, in seconds, of a job that has not changed yet.
+constexpr double kUnknownChangeSeconds = 1;
+
+std::vector<SpeedSample> SamplesOf(const std::vector<SpeedView>& seen) {
+  std::vector<SpeedSample> samples;
+  for (const SpeedView& one : seen) {
+    samples.push_back({.ranks = one.ranks,
+                       .samples = one.samples,
+                       .step_seconds = one.step_seconds,
+                       .exchange_seconds = one.exchange_seconds});
+  }
+  return samples;
+}
+
+/// Returns the model of a job of which nothing is known. It loses by fewer ranks as much as any
+/// job can, so that nothing is taken from it where another one's loss is known to be less.
+SpeedModel UnknownSpeed(int32_t ranks) {
+  const SpeedSample sample{.ranks = ranks, .samples = 1, .step_seconds = 1};
+  return *SpeedModel::Fit(std::span(&sample, 1));
+}
+
+ElasticGoal GoalOf(SizeGoal goal) {
+  switch (goal) {
+    case SizeGoal::kCheapest: return ElasticGoal::kCheapest;
+    case SizeGoal::kDeadline: return ElasticGoal::kDeadline;
+    case SizeGoal::kFastest: break;
+  }
+  return ElasticGoal::kFastest;
+}
+
+/// Returns the number by which the policy remembers a job, whatever its size is.
+uint64_t NumberOf(const SizedJob& job) {
+  return job.id.number() ^ (uint64_t{job.user} << 32);
+}
+
+/// Returns the view of those that knows most of the job's steps. Its ranks report at one host.
+const JobSizeView& BestInformed(const std::vector<std::pair<size_t, const JobSizeView*>>& views) {
+  return *std::max_element(views.begin(), views.end(), [](const auto& a, const auto& b) {
+            return a.second->seen.size() < b.second->seen.size();
+          })->second;
+}
+
+/// Sets the speed of a job, as far as it is known. One of which nothing is known may shrink for
+/// jobs that wait, and does not grow.
+void SetSpeed(const JobSizeView& informed, int32_t size, SizedJob* job, ElasticJob* elastic) {
+  const std::optional<SpeedModel> model =
+      SpeedModel::Fit(SamplesOf(informed.seen), informed.gradient_noise_scale);
+  job->knows_speed = model.has_value();
+  elastic->speed = model.has_value() ? *model : UnknownSpeed(size);
+  if (!model.has_value()) elastic->bounds.most = std::min(elastic->bounds.most, size);
+}
+
+}  // namespace
+
+void SizesBook::Take(transport::PeerId peer, HostSizesMessage sizes, double now_seconds) {
+  reports_[peer] = {std::move(sizes), now_seconds};
+}
+
+SizingLook SizesBook::Look(double now_seconds, std::vector<WaitingJob> waiting,
+                           const MostOfTenant& most_of_tenant) {
+  std::erase_if(reports_, [&](const auto& one) {
+    return now_seconds - one.second.at_seconds > counts_for_seconds_;
+  });
+  SizingLook look;
+  look.world.now_seconds = now_seconds;
+  look.world.waiting = std::move(waiting);
+  std::map<JobKey, Views> views;
+  for (const auto& [peer, report] : reports_) {
+    const HostSizesMessage& sizes = report.sizes;
+    const size_t host = look.hosts.size();
+    look.hosts.push_back({.peer = peer, .name = sizes.host, .places = sizes.places});
+    look.world.hosts.push_back(
+        {.free_places = sizes.free, .coming_places = sizes.coming, .link_load = sizes.link_load});
+    for (const JobSizeView& view : sizes.jobs) {
+      views[{{view.user, DecodeJob(view.job)}, view.group}].emplace_back(host, &view);
+    }
+  }
+  AddJobs(views, &look);
+  AddShares(most_of_tenant, &look);
+  return look;
+}
+
+// Agents at hosts without ranks know no group. They count for the job of that name alone: where a
+// user has several, as in containers, nobody knows which one is meant.
+void SizesBook::AddJobs(const std::map<JobKey, Views>& views, SizingLook* look) const {
+  std::map<std::pair<uint32_t, JobIdentity>, int> groups;
+  for (const auto& [key, of_job] : views) groups[key.first] += key.second != 0;
+  for (const auto& [key, of_job] : views) {
+    if (key.second == 0) continue;
+    const JobSizeView& informed = BestInformed(of_job);
+    const auto& [user, id] = key.first;
+    SizedJob job{.user = user,
+                 .id = id,
+                 .group = key.second,
+                 .label = informed.label,
+                 .tenant = informed.tenant,
+                 .notice_seconds = informed.notice_seconds};
+    ElasticJob elastic{.id = NumberOf(job),
+                       .tenant = user,
+                       .ranks = std::vector<int32_t>(look->hosts.size()),
+                       .room = std::vector<int32_t>(look->hosts.size()),
+                       .bounds = {informed.least, informed.most, informed.step},
+                       .priority = informed.priority,
+                       .goal = GoalOf(informed.goal),
+                       .deadline_seconds = informed.deadline_seconds,
+                       .samples_left = informed.samples_left,
+                       .change_seconds = informed.change_seconds > 0 ? informed.change_seconds
+                                                                     : kUnknownChangeSeconds};
+    const auto add = [&](const Views& more) {
+      for (const auto& [host, view] : more) {
+        elastic.ranks[host] += view->ranks_here;
+        elastic.room[host] += view->room;
+        elastic.is_asked |= view->is_asked;
+        elastic.quiet_until_seconds =
+            std::max(elastic.quiet_until_seconds, view->quiet_until_seconds);
+      }
+    };
+    add(of_job);
+    const auto agents = views.find({key.first, 0});
+    if (agents != views.end() && groups[key.first] == 1) add(agents->second);
+    const int32_t size = std::accumulate(elastic.ranks.begin(), elastic.ranks.end(), 0);
+    job.is_whole = groups[key.first] == 1 && size == informed.ranks;
+    elastic.is_asked |= !job.is_whole;
+    SetSpeed(informed, size, &job, &elastic);
+    look->jobs.push_back(std::move(job));
+    look->world.jobs.push_back(std::move(elastic));
+  }
+}
+
+void SizesBook::AddShares(const MostOfTenant& most_of_tenant, SizingLook* look) {
+  int64_t places = 0;
+  for (const ElasticHost& host : look->world.hosts) places += host.free_places;
+  std::map<uint32_t, int64_t> demands;
+  for (const ElasticJob& job : look->world.jobs) {
+    places += std::accumulate(job.ranks.begin(), job.ranks.end(), int64_t{0});
+    demands[job.tenant] += job.bounds.most;
+  }
+  places = std::min<int64_t>(places, std::numeric_limits<int32_t>::max());
+  std::vector<TenantDemand> bounded;
+  for (const auto& [tenant, demand] : demands) {
+    const int64_t most = most_of_tenant(tenant);
+    const int64_t allowed = most == 0 ? demand : std::min(demand, most);
+    bounded.push_back({tenant, static_cast<int32_t>(std::min(allowed, places))});
+  }
+  look->world.shares = ShareOut(static_cast<int32_t>(places), std::move(bounded));
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,240 @@
+#include "daemon/sizing/sizing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/this_daemon.h"
+#include "daemon/runtime/background.h"
+#include "daemon/runtime/event_loop.h"
+#include "daemon/runtime/guarded.h"
+#include "daemon/runtime/log_tenant.h"
+#include "daemon/tenant/tenant.h"
+#include "src/base/clean_text.h"
+#include "src/base/log.h"
+#include "src/base/wall_clock.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// What a host has told counts for so many looks: one that is lost on the way does no harm.
+constexpr double kCountsForLooks = 3.5;
+/// Decisions that are remembered for people.
+constexpr size_t kMostDecisions = 64;
+
+/// Returns by how many ranks an offer may be taken in part: the job's own step.
+int32_t LeastOf(const ElasticJob& job, const ElasticOffer& offer) {
+  return std::clamp(job.bounds.step, 1, offer.ranks);
+}
+
+bool IsUrgent(SizeReason reason) {
+  return reason == SizeReason::kNewcomer || reason == SizeReason::kDeadline;
+}
+
+/// Numbers waiting jobs in their order.
+std::vector<WaitingJob> Numbered(const std::vector<NewcomerJob>& waiting) {
+  std::vector<WaitingJob> numbered;
+  for (const NewcomerJob& job : waiting) {
+    numbered.push_back({.id = numbered.size(), .ranks = job.ranks, .priority = job.priority});
+  }
+  return numbered;
+}
+
+std::string RanksText(int32_t ranks) {
+  return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Sizing::Sizing(const Services& services)
+    : services_(services),
+      sight_(services.sight),
+      book_(kCountsForLooks * services.config->look_every_seconds),
+      next_look_(services.loop),
+      policy_(std::make_shared<ElasticPolicy>(
+          ElasticPace{.settle_seconds = services.config->settle_seconds})) {}
+
+void Sizing::Begin() {
+  if (!services_.config->enabled) return;
+  const auto every = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(services_.config->look_every_seconds));
+  const Status started = next_look_.Start(every, [this] { Look(); });
+  if (!started.ok()) {
+    Log(LogLevel::kError, kLogInit, "sizes of elastic jobs do not follow the load: {}",
+        started.message());
+    return;
+  }
+  Log(LogLevel::kInfo, kLogInit,
+      "sizes of elastic jobs follow the load: this host has {} places, and {} decides",
+      services_.sight.places,
+      decides() ? "this daemon" : "the controller at " + services_.cluster->controller());
+}
+
+bool Sizing::decides() const {
+  return services_.cluster == nullptr ||
+         services_.cluster->controller() == services_.cluster->address();
+}
+
+void Sizing::Look() {
+  GuardedAndLogged("a look at elastic jobs", [&] {
+    const double now = UnixSeconds();
+    HostSizesMessage sizes = sight_.Look(now);
+    if (!decides()) return TellController(std::move(sizes));
+    book_.Take(kThisDaemon, std::move(sizes), now);
+    Decide();
+  });
+}
+
+// ---------------------------------------------------------------------------------------------
+// Telling
+
+void Sizing::TellController(HostSizesMessage sizes) {
+  if (!controller_.has_value()) return Reach();
+  services_.cluster->Send(*controller_, std::move(sizes));
+}
+
+void Sizing::Reach() {
+  if (is_reaching_) return;
+  is_reaching_ = true;
+  services_.cluster->Reach(services_.cluster->controller(),
+                           lifetime_.Guard([this](const Result<transport::PeerId>& peer) {
+                             is_reaching_ = false;
+                             // What went wrong is in the log; the next look tries again.
+                             if (peer.ok()) controller_ = *peer;
+                           }));
+}
+
+void Sizing::OnPeerLost(transport::PeerId peer) {
+  if (controller_ == peer) controller_.reset();
+  book_.Forget(peer);
+}
+
+void Sizing::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  if (!services_.config->enabled) return;
+  if (const auto* const sizes = message.As<HostSizesMessage>()) {
+    if (decides()) book_.Take(peer, *sizes, UnixSeconds());
+  } else if (const auto* const offer = message.As<SizeOfferMessage>()) {
+    if (controller_ == peer) MakeOffer(*offer);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Deciding
+
+Status Sizing::SetWaiting(std::vector<NewcomerJob> waiting, double for_seconds) {
+  if (!services_.config->enabled) {
+    return InvalidUsage(
+        "sizes do not follow the load here: set 'elastic.enabled' in the configuration");
+  }
+  if (!decides()) {
+    return InvalidUsage("the controller at {} decides: tell its daemon which jobs wait",
+                        services_.cluster->controller());
+  }
+  waiting_ = std::move(waiting);
+  waiting_until_seconds_ = UnixSeconds() + for_seconds;
+  return Status::Ok();
+}
+
+// The policy takes up to 100 ms at a thousand hosts, for which no operation may wait.
+void Sizing::Decide() {
+  if (is_deciding_) return;
+  const double now = UnixSeconds();
+  if (now > waiting_until_seconds_) waiting_.clear();
+  look_ = book_.Look(now, Numbered(waiting_), services_.most_of_tenant);
+  if (look_.jobs.empty()) return;
+  is_deciding_ = true;
+  const auto look = std::make_shared<const SizingLook>(look_);
+  auto decided = lifetime_.Guard([this, look](const std::vector<ElasticOffer>& offers) {
+    is_deciding_ = false;
+    GuardedAndLogged("offers to elastic jobs", [&] { OnDecided(*look, offers); });
+  });
+  services_.background->Post([policy = policy_, look, loop = services_.loop,
+                              decided = std::move(decided)] {
+    std::vector<ElasticOffer> offers;
+    GuardedAndLogged("the policy of elastic jobs", [&] { offers = policy->Decide(look->world); });
+    loop->Post([decided, offers = std::move(offers)] { decided(offers); });
+  });
+}
+
+void Sizing::OnDecided(const SizingLook& look, const std::vector<ElasticOffer>& offers) {
+  std::map<uint64_t, size_t> places;
+  for (size_t i = 0; i < look.jobs.size(); ++i) places.emplace(look.world.jobs[i].id, i);
+  for (const ElasticOffer& offer : offers) {
+    const auto found = places.find(offer.job);
+    if (found == places.end()) continue;
+    const ElasticJob& job = look.world.jobs[found->second];
+    Ask(look.hosts[offer.host], look.jobs[found->second], offer, LeastOf(job, offer));
+  }
+}
+
+void Sizing::Ask(const SizingLook::Host& host, const SizedJob& job, const ElasticOffer& offer,
+                 int32_t least) {
+  const SizingConfig& config = *services_.config;
+  const double due =
+      config.answer_within_seconds +
+      (offer.grows ? config.notice_seconds : std::max(config.notice_seconds, job.notice_seconds));
+  SizeOfferMessage message{
+      .job = EncodeJob(job.id),
+      .user = job.user,
+      .group = job.group,
+      .grows = offer.grows,
+      .ranks = std::min(offer.ranks, kMostOfferedRanks),
+      .least = std::min(least, kMostOfferedRanks),
+      .answer_seconds = config.answer_within_seconds,
+      .due_seconds = due,
+      .latest_due_seconds = due + std::max(config.notice_seconds, job.notice_seconds),
+      .why = offer.why,
+      .expected_step_seconds = job.knows_speed ? offer.expected_step_seconds : 0,
+      .confidence = job.knows_speed ? offer.confidence : 0,
+      .is_urgent = IsUrgent(offer.reason)};
+  Log(LogLevel::kInfo, kLogInit, "job '{}' of {} is to {} {} at {}: {}", job.label, job.tenant,
+      offer.grows ? "be offered" : "be asked for", RanksText(message.ranks), host.name, offer.why);
+  decisions_.push_front({.at_seconds = look_.world.now_seconds,
+                         .job = job.label,
+                         .tenant = job.tenant,
+                         .host = host.name,
+                         .grows = offer.grows,
+                         .ranks = message.ranks,
+                         .why = offer.why,
+                         .expected_step_seconds = message.expected_step_seconds,
+                         .confidence = message.confidence});
+  if (decisions_.size() > kMostDecisions) decisions_.pop_back();
+  if (host.peer == kThisDaemon) return MakeOffer(message);
+  services_.cluster->Send(host.peer, message);
+}
+
+void Sizing::MakeOffer(const SizeOfferMessage& message) {
+  Job* const job = sight_.Find(message);
+  if (job == nullptr) return;  // it has gone meanwhile
+  const LogFor log_for(job->tenant->identity);
+  const double now = UnixSeconds();
+  OfferOrder order{
+      .kind = message.grows ? OfferKind::kGrow : OfferKind::kReclaim,
+      .terms = {.ranks = message.ranks, .due_seconds = std::ceil(now + message.due_seconds)},
+      .deadline_seconds = std::ceil(now + message.answer_seconds),
+      .concession = {.least_ranks = message.least,
+                     .latest_due_seconds = std::ceil(now + message.latest_due_seconds)},
+      .urgency = message.is_urgent ? OfferUrgency::kHigh : OfferUrgency::kLow,
+      .purpose = CleanText(message.why, kMostOfferTextBytes),
+      .expected = {.step_seconds = std::min(message.expected_step_seconds, kMostForecastSeconds),
+                   .confidence = message.confidence}};
+  const Result<Offer> made = services_.offers->Make(*job, order);
+  if (made.ok()) return;
+  Log(LogLevel::kInfo, kLogInit, "job '{}' of {} is not made the offer that was decided on: {}",
+      job->label(), job->tenant->name(), made.status().message());
+}
+
+SizingReport Sizing::Report() const {
+  const bool enabled = services_.config->enabled;
+  return {.enabled = enabled,
+          .decides = enabled && decides(),
+          .controller = services_.cluster == nullptr ? "" : services_.cluster->controller(),
+          .look = look_,
+          .waiting = waiting_,
+          .decisions = {decisions_.begin(), decisions_.end()}};
+}
+
+}  // namespace harmonaize::daemon
