@@ -30,6 +30,10 @@ SizeGoal GoalOf(JobGoal goal) {
   return SizeGoal::kFastest;
 }
 
+/// Most jobs of one tenant that are told of: it may have as many agents, and with more it would
+/// leave no room in the message for those of others.
+constexpr int kMostJobsOfTenant = 64;
+
 int ToRanks(int64_t count) {
   return static_cast<int>(std::clamp<int64_t>(count, 1, kMostSizedRanks));
 }
@@ -64,6 +68,7 @@ HostSizesMessage HostSight::Look(double now_seconds) {
                          .link_load = LinkLoad(now_seconds)};
   const std::map<const Job*, OfferStanding> standings = services_.offers->Standings();
   Histories histories;
+  std::map<uint32_t, int> told;  // jobs by tenant
   int64_t taken = 0;
   for (const auto& [key, job] : services_.jobs->all()) {
     const auto found = standings.find(job.get());
@@ -72,6 +77,7 @@ HostSizesMessage HostSight::Look(double now_seconds) {
         static_cast<int64_t>(services_.by_job->RanksHere(*job).size()) + standing.promised_places;
     sizes.coming += standing.leaving_ranks;
     if (sizes.jobs.size() >= kMostJobsInSizes || !TakesPart(*job)) continue;
+    if (++told[key.first] > kMostJobsOfTenant) continue;
     SpeedHistory& history = histories.emplace(key, std::move(histories_[key])).first->second;
     sizes.jobs.push_back(ViewOf(*job, standing, &history));
   }

@@ -6,10 +6,13 @@
 #include <numeric>
 
 #include "daemon/elasticity/tenant_shares.h"
+#include "src/base/clean_text.h"
 
 namespace harmonaize::daemon {
 namespace {
 
+/// Longest name that another daemon is believed, in bytes: of any message between daemons.
+constexpr size_t kMostNameBytes = 255;
 /// Pause of a change, in seconds, of a job that has not changed yet.
 constexpr double kUnknownChangeSeconds = 1;
 
@@ -80,7 +83,8 @@ SizingLook SizesBook::Look(double now_seconds, std::vector<WaitingJob> waiting,
   for (const auto& [peer, report] : reports_) {
     const HostSizesMessage& sizes = report.sizes;
     const size_t host = look.hosts.size();
-    look.hosts.push_back({.peer = peer, .name = sizes.host, .places = sizes.places});
+    look.hosts.push_back(
+        {.peer = peer, .name = CleanText(sizes.host, kMostNameBytes), .places = sizes.places});
     look.world.hosts.push_back(
         {.free_places = sizes.free, .coming_places = sizes.coming, .link_load = sizes.link_load});
     for (const JobSizeView& view : sizes.jobs) {
@@ -104,8 +108,8 @@ void SizesBook::AddJobs(const std::map<JobKey, Views>& views, SizingLook* look) 
     SizedJob job{.user = user,
                  .id = id,
                  .group = key.second,
-                 .label = informed.label,
-                 .tenant = informed.tenant,
+                 .label = CleanText(informed.label, kMostNameBytes),
+                 .tenant = CleanText(informed.tenant, kMostNameBytes),
                  .notice_seconds = informed.notice_seconds};
     ElasticJob elastic{.id = NumberOf(job),
                        .tenant = user,

@@ -56,8 +56,9 @@ struct JobSizeView {
 
 /// Most ranks that are told: of one communicator.
 inline constexpr int kMostSizedRanks = 1 << 20;
-/// Most jobs in one message: more than any host has places for.
-inline constexpr size_t kMostJobsInSizes = 1024;
+/// Most jobs in one message: more than any host has places for. With all that is said of each, 1.6
+/// KiB at most, they fit a message between daemons.
+inline constexpr size_t kMostJobsInSizes = 512;
 /// Most numbers of ranks of which a job's speed is told: the last ones, which say most of the next.
 inline constexpr size_t kMostSpeedsTold = 8;
 

@@ -26,13 +26,13 @@ Json ADocument() {
                    "why": "a step is expected to take 0.2 s instead of 0.25 s"}]})");
 }
 
-std::string TableOf(const Json& document) {
+std::string ShownOf(const Json& document) {
   const Result<std::string> table = ElasticityTable(document.dump());
   return table.ok() ? *table : table.status().message();
 }
 
 TEST(ElasticityTable, ShowsPlacesJobsAndDecisions) {
-  EXPECT_EQ(TableOf(ADocument()),
+  EXPECT_EQ(ShownOf(ADocument()),
             "sizes follow the load: this daemon decides\n"
             "\nplaces\n"
             "host     places  free  coming  links busy with others\n"
@@ -56,23 +56,23 @@ TEST(ElasticityTable, SaysWhyAJobIsLeftAlone) {
   Json document = ADocument();
   document["jobs"][0]["left_alone_because"] = "an offer is under way";
   document["jobs"][0]["step_seconds"] = nullptr;
-  ExpectHolds(TableOf(document), "\n    left alone: an offer is under way\n");
-  ExpectHolds(TableOf(document), "\n    it tells of no progress, so it is not offered ranks\n");
+  ExpectHolds(ShownOf(document), "\n    left alone: an offer is under way\n");
+  ExpectHolds(ShownOf(document), "\n    it tells of no progress, so it is not offered ranks\n");
 }
 
 TEST(ElasticityTable, SaysWhereToAsk) {
   Json document = {{"enabled", true}, {"decides", false}, {"controller", "10.0.0.1:7400"}};
-  EXPECT_EQ(TableOf(document),
+  EXPECT_EQ(ShownOf(document),
             "sizes follow the load: the controller at 10.0.0.1:7400 decides, ask there\n");
   document["enabled"] = false;
-  ExpectHolds(TableOf(document), "'elastic.enabled' is not set");
+  ExpectHolds(ShownOf(document), "'elastic.enabled' is not set");
 }
 
 TEST(ElasticityTable, LetsNoTextSteerTheTerminal) {
   Json document = ADocument();
   document["jobs"][0]["name"] = document["decisions"][0]["why"] = "\033]0;owned\007";
   document["jobs"][0]["hosts"][0]["host"] = document["tenants"][0]["tenant"] = "\033[2J";
-  const std::string text = TableOf(document);
+  const std::string text = ShownOf(document);
   EXPECT_EQ(text.find_first_of("\033\007"), std::string::npos) << text;
 }
 
