@@ -31,6 +31,7 @@ Placement::Placement(const ElasticWorld& world) : world_(&world) {
     held_.resize(places.size());
     held_[tenants_[job]] += sizes_[job];
   }
+  kept_ = held_;
   first_stretch_.assign(world.jobs.size(), 1);
   for (size_t job = 0; job < world.jobs.size(); ++job) first_stretch_[job] = StretchWith(job, 0, 0);
 }
@@ -74,6 +75,7 @@ void Placement::Shrink(size_t job, size_t host, int32_t ranks) {
   ranks_[job * free_.size() + host] -= ranks;
   sizes_[job] -= ranks;
   held_[tenants_[job]] -= ranks;
+  kept_[tenants_[job]] -= ranks;
 }
 
 double Placement::StretchWith(size_t job, size_t host, int32_t ranks) const {

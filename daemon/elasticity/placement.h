@@ -20,6 +20,9 @@ class Placement {
   int32_t room(size_t job, size_t host) const { return room_[job * free_.size() + host]; }
   /// Returns the ranks of all jobs of the tenant whose job this is.
   int32_t HeldByTenantOf(size_t job) const { return held_[tenants_[job]]; }
+  /// Returns how many ranks of that tenant's jobs stay, of those that they had at first: what they
+  /// may grow by is not theirs yet.
+  int32_t KeptByTenantOf(size_t job) const { return kept_[tenants_[job]]; }
   /// Returns the free places of all hosts.
   int32_t free_places() const { return all_free_; }
 
@@ -53,6 +56,7 @@ class Placement {
   std::vector<int32_t> room_;          // by job and host: how many more there can be
   std::vector<int32_t> sizes_;         // by job
   std::vector<size_t> tenants_;        // by job: place of its tenant in held_
+  std::vector<int32_t> kept_;          // by tenant
   std::vector<int32_t> held_;          // by tenant
   std::vector<double> first_stretch_;  // by job: that of the world
   std::vector<int32_t> free_;          // by host

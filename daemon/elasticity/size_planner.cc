@@ -121,7 +121,7 @@ bool SizePlanner::TenantMayHaveMore(size_t i, int32_t ranks) const {
 bool SizePlanner::IsAboveShare(size_t i) const {
   const auto share = world_.shares.find(job(i).tenant);
   return share != world_.shares.end() &&
-         draft_.placement.HeldByTenantOf(i) - job(i).bounds.step >= share->second;
+         draft_.placement.KeptByTenantOf(i) - job(i).bounds.step >= share->second;
 }
 
 /// Returns what one step more on the host brings for each rank; nullopt if it may not be.
