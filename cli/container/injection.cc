@@ -118,7 +118,7 @@ Result<RankProgram> Injection::ProgramOf(const Environment& of_rank,
   Injected injected;
   injected.assignments = options_.assignments;
   injected.of_rank = of_rank;
-  injected.of_launcher = Environment::OfThisProcess();
+  injected.of_launcher = options_.of_launcher;
   injected.shares_network = options_.ranks_meet;
   injected.id_file = id_file;
   MountLibrary(injected);

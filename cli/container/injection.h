@@ -5,6 +5,8 @@
 
 #include "cli/container/container_command.h"
 #include "cli/container/injected.h"
+#include "cli/run/environment.h"
+#include "cli/run/rank_program.h"
 #include "src/base/status.h"
 
 namespace harmonaize {
@@ -14,6 +16,7 @@ struct InjectionOptions {
   std::string socket;                    ///< The daemon's, absolute.
   std::vector<std::string> assignments;  ///< "NAME=value", the user's own.
   bool ranks_meet = false;               ///< There are several, which meet at MASTER_ADDR.
+  Environment of_launcher;               ///< In which the container runtime would start.
 };
 
 /// Hands the host's client library, its daemon's socket and a rank's variables into the container

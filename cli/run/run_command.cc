@@ -297,7 +297,8 @@ Status AddLibrary(const RunOptions& options, const ContainerEnds& ends, JobOptio
   const Injection injection(*options.container, {.library = library,
                                                  .socket = job.socket,
                                                  .assignments = options.assignments,
-                                                 .ranks_meet = options.ranks > 1});
+                                                 .ranks_meet = options.ranks > 1,
+                                                 .of_launcher = Environment::OfThisProcess()});
   if (injection.SharesHostNetwork()) {
     Complain(
         "the containers get the host's network (--network host), in which ranks meet at "
