@@ -2,10 +2,13 @@
 // called, and its "containers" are ids that it writes to --cidfile and reads back with `kill`.
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "src/ipc/control_socket.h"
 #include "tests/unit/cli/launched.h"
@@ -44,6 +47,7 @@ class RunContainer : public testing::Test {
     Result<FileDescriptor> listener = ListenAt(Socket(), 0600);
     ASSERT_TRUE(listener.ok()) << listener.status().message();
     listener_ = std::move(*listener);
+    door_ = std::thread([this] { HangUp(); });
     environment_ = TestEnvironment();
     environment_.Set("TMPDIR", folder_.path());
     environment_.Set("HOME", folder_.path());
@@ -52,6 +56,21 @@ class RunContainer : public testing::Test {
     environment_.Set("KILLED", Path("killed"));
     for (const char* name : {"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG"}) {
       environment_.Unset(name);
+    }
+  }
+
+  void TearDown() override {
+    ::shutdown(listener_.get(), SHUT_RDWR);
+    if (door_.joinable()) door_.join();
+  }
+
+  // A daemon that says nothing of itself: who asks is not kept waiting for an answer.
+  void HangUp() {
+    for (;;) {
+      pollfd asked{.fd = listener_.get(), .events = POLLIN, .revents = 0};
+      ::poll(&asked, 1, -1);
+      const FileDescriptor connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!connection.valid()) return;
     }
   }
 
@@ -74,6 +93,7 @@ class RunContainer : public testing::Test {
 
   TemporaryFolder folder_;
   FileDescriptor listener_;
+  std::thread door_;
   Environment environment_;
 };
 
