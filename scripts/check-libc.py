@@ -17,12 +17,15 @@ import sys
 MOST = (2, 34)
 # A symbol of the dynamic table that another library has to have: "... UND name@GLIBC_2.34 (5)".
 NEEDED = re.compile(r"\bUND (\S+?)@+GLIBC_(\d+)\.(\d+)")
+# A feature of the loader that the library needs: "0x00a0:   Name: GLIBC_ABI_DT_RELR  Flags: none  Version: 7". The
+# first there was came with 2.36.
+FEATURE = re.compile(r"\bName: (GLIBC_ABI_\w+)")
 
 
-def newer_symbols(symbols):
-    """Names and versions of what `symbols`, readelf's table of them, needs of a C library newer than MOST."""
-    newer = []
-    for name, major, minor in NEEDED.findall(symbols):
+def newer_symbols(said):
+    """What of readelf's tables of symbols and of versions needs a C library newer than MOST."""
+    newer = [f"{feature} needs glibc 2.36" for feature in FEATURE.findall(said)]
+    for name, major, minor in NEEDED.findall(said):
         if (int(major), int(minor)) > MOST:
             newer.append(f"{name} needs glibc {major}.{minor}")
     return newer
@@ -30,8 +33,8 @@ def newer_symbols(symbols):
 
 def check(library):
     """What is wrong with the library, as lines to print."""
-    said = subprocess.run(["readelf", "--wide", "--dyn-syms", library], check=True, capture_output=True, text=True,
-                          env={**os.environ, "LC_ALL": "C"}).stdout
+    said = subprocess.run(["readelf", "--wide", "--dyn-syms", "--version-info", library], check=True,
+                          capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
     if not NEEDED.search(said):
         return [f"{library}: needs no symbol of glibc, which cannot be: is it a shared library?"]
     return [f"{library}: {line}, and containers with glibc {MOST[0]}.{MOST[1]} could not load it"
@@ -46,6 +49,8 @@ SELF_TESTS = [
      "arc4random needs glibc 2.36"),
     ("   3: 0000000000000000     0 FUNC    WEAK   DEFAULT  UND later@GLIBC_3.0 (15)", "later needs glibc 3.0"),
     ("   4: 0000000000001000    65 FUNC    GLOBAL DEFAULT   12 own@@GLIBC_2.36", None),
+    ("  0x0080:   Name: GLIBC_ABI_DT_RELR  Flags: none  Version: 7", "GLIBC_ABI_DT_RELR needs glibc 2.36"),
+    ("  0x0090:   Name: GLIBC_2.34  Flags: none  Version: 8", None),
     ("   5: 0000000000000000     0 NOTYPE  WEAK   DEFAULT  UND __gmon_start__", None),
 ]
 

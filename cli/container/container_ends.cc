@@ -1,8 +1,10 @@
 #include "cli/container/container_ends.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -13,6 +15,7 @@
 
 #include "cli/run/child_process.h"
 #include "cli/run/environment.h"
+#include "src/base/file_descriptor.h"
 #include "src/base/small_file.h"
 
 namespace harmonaize {
@@ -83,6 +86,10 @@ void ContainerEnds::KillOfFiles(const std::vector<std::string>& files) const {
   if (spec.arguments.size() == kill_.size()) return;
   spec.environment = Environment::OfThisProcess().Lines();
   ::sigemptyset(&spec.signal_mask);
+  const FileDescriptor null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  spec.prepare = [&null] {
+    return ::dup2(null.get(), STDOUT_FILENO) >= 0 && ::dup2(null.get(), STDERR_FILENO) >= 0;
+  };
   const Result<ChildProcess> child = ChildProcess::Start(spec);
   if (!child.ok()) return;
   pollfd ended{.fd = child.value().pidfd(), .events = POLLIN, .revents = 0};
