@@ -11,7 +11,7 @@
 namespace harmonaize {
 namespace {
 
-constexpr std::string_view kKnownPrograms[] = {"docker", "podman", "nerdctl"};
+constexpr std::string_view kDockers[] = {"docker", "podman", "nerdctl"};
 
 // Flags of docker, podman and nerdctl are listed together: none of them means another thing
 // elsewhere.
@@ -167,7 +167,7 @@ Result<ContainerCommand> ReadContainerCommand(std::vector<std::string> words) {
   ContainerCommand command;
   command.words = std::move(words);
   command.program = NameOf(command.words.front());
-  if (IsOneOf(command.program, kKnownPrograms)) {
+  if (IsOneOf(command.program, kDockers)) {
     HZ_RETURN_IF_ERROR(ReadDocker(command));
     return command;
   }

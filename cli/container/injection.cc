@@ -52,6 +52,15 @@ Status CheckPath(const std::string& path) {
       ShownWord(path));
 }
 
+/// Returns whether each container of bubblewrap or Apptainer gets a network of its own.
+bool SeparatesNetworks(const ContainerCommand& command) {
+  constexpr std::string_view kOwn[] = {"--unshare-net", "--unshare-all", "--net", "-n"};
+  constexpr std::string_view kShared[] = {"--share-net"};
+  constexpr std::string_view kNetworkKind[] = {"--network"};
+  return HasOption(command.options, kOwn) && !HasOption(command.options, kShared) &&
+         LastValue(command.options, kNetworkKind) != "host";
+}
+
 /// Returns the path without links, where it exists.
 fs::path Resolved(const std::string& path) {
   std::error_code error;
@@ -64,11 +73,18 @@ fs::path Resolved(const std::string& path) {
 Injection::Injection(ContainerCommand command, InjectionOptions options)
     : command_(std::move(command)), options_(std::move(options)) {}
 
-bool Injection::SharesHostNetwork() const {
-  Injected injected;
-  injected.shares_network = options_.ranks_meet;
-  if (command_.kind != RuntimeKind::kDocker) return false;
-  return AddsHostNetwork(command_, injected);
+std::string Injection::NetworkNote() const {
+  if (!options_.ranks_meet) return "";
+  if (command_.kind == RuntimeKind::kDocker) {
+    Injected injected;
+    injected.shares_network = true;
+    if (!AddsHostNetwork(command_, injected)) return "";
+    return "the containers get the host's network (--network host), in which ranks meet at "
+           "MASTER_ADDR; an own --network in the command decides otherwise";
+  }
+  if (!SeparatesNetworks(command_)) return "";
+  return "the command gives each rank a network of its own, so they do not reach each other at "
+         "MASTER_ADDR; programs that meet there will wait";
 }
 
 std::string Injection::Mount(const std::string& source, const std::string& target,

@@ -31,8 +31,9 @@ class Injection {
   /// a container that runs already.
   Result<RankProgram> ProgramOf(const Environment& of_rank, const std::string& id_file) const;
 
-  /// Returns whether containers get the host's network, which nobody asked for.
-  bool SharesHostNetwork() const;
+  /// Returns a sentence on the network that several ranks have in their containers, where it is not
+  /// what the command says, or keeps them apart; "" for none.
+  std::string NetworkNote() const;
 
  private:
   void MountLibrary(Injected& injected) const;

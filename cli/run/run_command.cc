@@ -299,11 +299,7 @@ Status AddLibrary(const RunOptions& options, const ContainerEnds& ends, JobOptio
                                                  .assignments = options.assignments,
                                                  .ranks_meet = options.ranks > 1,
                                                  .of_launcher = Environment::OfThisProcess()});
-  if (injection.SharesHostNetwork()) {
-    Complain(
-        "the containers get the host's network (--network host), in which ranks meet at "
-        "MASTER_ADDR; an own --network in the command decides otherwise");
-  }
+  if (const std::string note = injection.NetworkNote(); !note.empty()) Complain(note);
   job.wrap = [injection, ends](int number, const Environment& of_rank) {
     return injection.ProgramOf(of_rank, ends.FileOf(number));
   };

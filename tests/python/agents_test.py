@@ -25,8 +25,8 @@ CLUSTER = '[cluster]\naddress = "127.0.0.{host}:0"\nallow_unauthenticated = true
 class Launcher:
     """A `harmonaize run` of ranks that train, whose output is kept."""
 
-    def __init__(self, daemon: Daemon, output: pathlib.Path, *options: str, container: list[str] | None = None) -> None:
-        """Starts it; with `container`, ranks are in containers that this command starts."""
+    def __init__(self, daemon: Daemon, output: pathlib.Path, *options: str) -> None:
+        """Starts it."""
         environment = {name: value for name, value in os.environ.items() if name not in {"RANK", "WORLD_SIZE"}}
         environment.update(
             HARMONAIZE_SOCKET=str(daemon.socket),
@@ -38,7 +38,7 @@ class Launcher:
         command = [str(PROGRAMS / "harmonaize"), "run", "--prefix", "--no-preload", *options]
         with output.open("w") as file:
             self.process = subprocess.Popen(
-                [*command, "--", *(container or []), sys.executable, str(HERE / "elastic_rank.py")],
+                [*command, "--", sys.executable, str(HERE / "elastic_rank.py")],
                 stdin=subprocess.PIPE,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -78,11 +78,9 @@ class Launcher:
 
 
 @contextlib.contextmanager
-def launched(
-    daemon: Daemon, output: pathlib.Path, *options: str, container: list[str] | None = None
-) -> typing.Iterator[Launcher]:
+def launched(daemon: Daemon, output: pathlib.Path, *options: str) -> typing.Iterator[Launcher]:
     """A launcher that ends with the block."""
-    launcher = Launcher(daemon, output, *options, container=container)
+    launcher = Launcher(daemon, output, *options)
     try:
         yield launcher
     finally:
@@ -110,41 +108,6 @@ def test_ranks_come_and_leave_as_it_is_offered(daemon: Daemon, tmp_path: pathlib
         run.stop()
         assert run.process.wait(PATIENCE_SECONDS) == 0, run.said()
         assert len(re.findall(r"end done .* wrong 0", run.said())) == 3, run.said()
-
-
-# The host's programs without its /tmp and /run, where the daemon's socket and tickets are.
-CONTAINER = [
-    *("bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"),
-    *("--tmpfs", "/tmp", "--tmpfs", "/run"),
-]
-
-
-def why_no_container() -> str:
-    """Why no container can be made here; "" if one can."""
-    if BUILD.is_relative_to("/tmp"):
-        return "the build folder would not be in the container"
-    try:
-        made = subprocess.run([*CONTAINER, "true"], check=False, capture_output=True, text=True)
-    except FileNotFoundError:
-        return "there is no bwrap"
-    return made.stderr
-
-
-def test_ranks_in_containers_come_and_leave_too(daemon: Daemon, tmp_path: pathlib.Path) -> None:
-    if why := why_no_container():
-        pytest.skip(why)
-    operator = daemon.operator()
-    options = ["--inject", "-n", "1", "--elastic", "1:3", "--name", "elastic-inject"]
-    with launched(daemon, tmp_path / "out", *options, container=CONTAINER) as run:
-        run.await_size(1)
-        grow = operator.make_offer("elastic-inject", "grow", ranks=1, within_seconds=60)
-        run.await_size(2)
-        eventually("the place is taken", lambda: has_ended(daemon, grow.id, "fulfilled"))
-        reclaim = operator.make_offer("elastic-inject", "reclaim", ranks=1, within_seconds=30)
-        eventually("the rank has left", lambda: has_ended(daemon, reclaim.id, "fulfilled"))
-        run.stop()
-        assert run.process.wait(PATIENCE_SECONDS) == 0, run.said()
-        assert len(re.findall(r"end done .* wrong 0", run.said())) == 1, run.said()
 
 
 def test_places_beyond_the_most_are_not_taken(daemon: Daemon, tmp_path: pathlib.Path) -> None:

@@ -218,20 +218,32 @@ TEST_F(InjectionTest, GivesARunningContainerVariablesAlone) {
 }
 
 TEST_F(InjectionTest, SharesANetworkWhereRanksMeet) {
-  const auto shares = [this](std::vector<std::string> words) {
-    return Injection(*ReadContainerCommand(std::move(words)), options_).SharesHostNetwork();
+  const auto note = [this](std::vector<std::string> words) {
+    return Injection(*ReadContainerCommand(std::move(words)), options_).NetworkNote();
   };
-  EXPECT_FALSE(shares({"docker", "run", "image"}));
+  EXPECT_EQ(note({"docker", "run", "image"}), "");
+  EXPECT_EQ(note({"bwrap", "--unshare-net", "sh"}), "");
   options_.ranks_meet = true;
-  EXPECT_TRUE(shares({"docker", "run", "image", "--network", "x"}));
-  EXPECT_FALSE(shares({"docker", "run", "--network", "x", "image"}));
-  EXPECT_FALSE(shares({"docker", "run", "--net=x", "image"}));
-  EXPECT_FALSE(shares({"podman", "run", "--pod", "x", "image"}));
-  EXPECT_FALSE(shares({"docker", "exec", "name", "sh"}));
-  EXPECT_FALSE(shares({"apptainer", "run", "image"}));
+  EXPECT_NE(note({"docker", "run", "image", "--network", "x"}).find("--network host"),
+            std::string::npos);
+  EXPECT_EQ(note({"docker", "run", "--network", "x", "image"}), "");
+  EXPECT_EQ(note({"docker", "run", "--net=x", "image"}), "");
+  EXPECT_EQ(note({"podman", "run", "--pod", "x", "image"}), "");
+  EXPECT_EQ(note({"docker", "exec", "name", "sh"}), "");
   EXPECT_TRUE(InjectedLine({"docker", "run", "image"}).ends_with(" --network host image"));
   EXPECT_EQ(InjectedLine({"docker", "run", "--network", "x", "image"}).find("host"),
             std::string::npos);
+  EXPECT_EQ(note({"apptainer", "run", "image"}), "");
+  EXPECT_EQ(note({"apptainer", "run", "--net", "--network", "host", "image"}), "");
+  EXPECT_EQ(note({"bwrap", "--tmpfs", "/", "sh"}), "");
+  EXPECT_EQ(note({"bwrap", "--unshare-all", "--share-net", "sh"}), "");
+  for (const auto& apart : std::vector<std::vector<std::string>>{
+           {"bwrap", "--unshare-net", "sh"},
+           {"bwrap", "--unshare-all", "sh"},
+           {"apptainer", "run", "-n", "image"},
+           {"apptainer", "run", "--net", "--network", "none", "image"}}) {
+    EXPECT_NE(note(apart).find("a network of its own"), std::string::npos) << note(apart);
+  }
 }
 
 TEST_F(InjectionTest, WritesTheContainersIdWhereItIsTold) {
