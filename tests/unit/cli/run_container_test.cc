@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -138,6 +139,14 @@ TEST_F(RunContainer, KillsContainersAfterALauncherThatWasKilled) {
   EXPECT_EQ(run.Wait(), 137);
   for (int i = 0; i < 500 && Killed().empty(); ++i) ::usleep(10'000);
   EXPECT_EQ(Killed(), (std::vector<std::string>{"abc0"}));
+  const auto left = [this] {
+    return std::any_of(fs::directory_iterator(folder_.path()), fs::directory_iterator(),
+                       [](const fs::directory_entry& entry) {
+                         return entry.path().filename().string().starts_with("harmonaize-run-");
+                       });
+  };
+  for (int i = 0; i < 500 && left(); ++i) ::usleep(10'000);
+  EXPECT_FALSE(left());
 }
 
 TEST_F(RunContainer, KillsNothingByAFileThatHoldsNoId) {
