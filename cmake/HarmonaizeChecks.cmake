@@ -42,8 +42,14 @@ if(HARMONAIZE_BUILD_TESTS)
                    --self-test)
   add_test(NAME check_environment
            COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-environment.py")
-  # A consumer of a sanitizer build would have to be built with the sanitizer as well.
+  add_test(NAME check_libc_self_test
+           COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-libc.py" --self-test)
+  # A consumer of a sanitizer build would have to be built with the sanitizer as well, and a sanitizer
+  # wants a C library of its own time.
   if(NOT HARMONAIZE_SANITIZER)
+    add_test(NAME check_libc
+             COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-libc.py"
+                     $<TARGET_FILE:harmonaize_nccl> $<TARGET_FILE:harmonaize_preload>)
     add_test(NAME install_test
              COMMAND "${PROJECT_SOURCE_DIR}/tests/install/run.sh" "${PROJECT_BINARY_DIR}")
     set_tests_properties(install_test PROPERTIES TIMEOUT 120)

@@ -2,13 +2,14 @@
 # Installs what Harmonaize is built from, on Debian 12. Does nothing, quickly, when all is there.
 #
 #     scripts/install-dependencies.sh [--with-peers] [--with-plots] [--with-lint] [--with-fuzz]
-#                                    [--with-browser] [--with-torch]
+#                                    [--with-browser] [--with-torch] [--with-containers]
 #
 #     --with-peers   also what perf/compare measures against: Open MPI, MPICH and Gloo
 #     --with-plots   also what perf/compare/plot draws with: gnuplot
 #     --with-lint    also clang-format and clang-tidy
 #     --with-fuzz    also clang with libFuzzer, for scripts/fuzz.sh
 #     --with-browser also Chromium, in which tests look at the status page
+#     --with-containers  also bubblewrap and podman, in whose containers tests run ranks
 #     --with-torch   also Debian's PyTorch (0.8 GB), and what its plugin, tests and examples need
 set -euo pipefail
 
@@ -26,6 +27,7 @@ for option in "$@"; do
     --with-lint) packages+=(clang-format clang-tidy) ;;
     --with-fuzz) packages+=(clang libclang-rt-14-dev) ;;
     --with-browser) packages+=(chromium fonts-dejavu-core) ;;
+    --with-containers) packages+=(bubblewrap podman runc) ;;
     --with-torch)
       packages+=(libtorch-dev pybind11-dev python3-dev python3-matplotlib python3-pytest python3-setuptools
         python3-sklearn python3-torch python3-venv)

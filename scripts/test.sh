@@ -174,7 +174,8 @@ slowest_tests() {
 
 if ((install)); then
   if ((${#presets[@]} > 1)); then
-    check "packages" scripts/install-dependencies.sh --with-lint --with-fuzz --with-browser --with-torch
+    check "packages" scripts/install-dependencies.sh --with-lint --with-fuzz --with-browser --with-torch \
+      --with-containers
   else
     check "packages" scripts/install-dependencies.sh
   fi

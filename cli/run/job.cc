@@ -47,7 +47,40 @@ std::string Seconds(std::chrono::milliseconds duration) {
   return fmt::format("{:g} s", static_cast<double>(duration.count()) / 1000.0);
 }
 
+RankPlace PlaceOf(const JobOptions& options, int rank) {
+  if (!options.places.empty()) return options.places[static_cast<size_t>(rank)];
+  RankPlace here;
+  here.local_rank = rank;
+  here.local_world_size = options.ranks;
+  here.socket = options.socket;
+  return here;
+}
+
+Result<RankProgram> Wrapped(const JobOptions& options, int number, const Environment& of_rank) {
+  if (options.wrap) return options.wrap(number, of_rank);
+  return RankProgram{.arguments = options.command, .environment = of_rank};
+}
+
 }  // namespace
+
+Result<RankProgram> ProgramOfRank(const JobOptions& options, int rank, uint16_t master_port) {
+  const RankPlace place = PlaceOf(options, rank);
+  RankVariables variables{.rank = rank,
+                          .world_size = options.ranks,
+                          .local_rank = place.local_rank,
+                          .local_world_size = place.local_world_size,
+                          .master_address = options.master_address,
+                          .master_port = master_port,
+                          .socket = place.socket,
+                          .job_name = options.name,
+                          .job_kind = options.kind,
+                          .requirements = options.requirements,
+                          .preload_library = options.preload_library,
+                          .assignments = place.assignments};
+  variables.assignments.insert(variables.assignments.end(), options.assignments.begin(),
+                               options.assignments.end());
+  return Wrapped(options, rank, RankEnvironment(Environment::OfThisProcess(), variables));
+}
 
 Job::Job(JobOptions options, LauncherSignals& signals, JobGuard& guard, ChildProcess* daemon,
          ElasticAgent* agent)
@@ -83,26 +116,13 @@ int Job::StartRanks() {
     Say(port.status().message());
     return kLauncherFailedStatus;
   }
-  const Environment base = Environment::OfThisProcess();
   for (int rank = 0; rank < options_.ranks; ++rank) {
-    const RankPlace place = PlaceOf(rank);
-    RankVariables variables{.rank = rank,
-                            .world_size = options_.ranks,
-                            .local_rank = place.local_rank,
-                            .local_world_size = place.local_world_size,
-                            .master_address = options_.master_address,
-                            .master_port = *port,
-                            .socket = place.socket,
-                            .job_name = options_.name,
-                            .job_kind = options_.kind,
-                            .requirements = options_.requirements,
-                            .preload_library = options_.preload_library,
-                            .assignments = place.assignments};
-    variables.assignments.insert(variables.assignments.end(), options_.assignments.begin(),
-                                 options_.assignments.end());
+    const Result<RankProgram> program = ProgramOfRank(options_, rank, *port);
     // A rank in a process group of its own may not read the terminal, but any other input works.
-    Result<ChildProcess> child = StartRank(RankEnvironment(base, variables),
-                                           rank == 0 && ::isatty(STDIN_FILENO) == 0, place.prepare);
+    Result<ChildProcess> child = !program.ok()
+                                     ? program.status()
+                                     : StartRank(*program, rank == 0 && ::isatty(STDIN_FILENO) == 0,
+                                                 PlaceOf(options_, rank).prepare);
     if (!child.ok()) {
       Say(fmt::format("rank {}: {}", rank, child.status().message()));
       return StartFailureStatus(child.status());
@@ -112,11 +132,11 @@ int Job::StartRanks() {
   return 0;
 }
 
-Result<ChildProcess> Job::StartRank(const Environment& environment, bool keeps_input,
+Result<ChildProcess> Job::StartRank(const RankProgram& program, bool keeps_input,
                                     std::function<bool()> prepare) {
   ChildSpec spec;
-  spec.arguments = options_.command;
-  spec.environment = environment.Lines();
+  spec.arguments = program.arguments;
+  spec.environment = program.environment.Lines();
   spec.prepare = std::move(prepare);
   spec.signal_mask = signals_.previous_mask();
   spec.keep_standard_input = keeps_input;
@@ -176,10 +196,11 @@ void Job::StartNewcomers(const ElasticOrder& order) {
                                   .requirements = options_.requirements,
                                   .preload_library = options_.preload_library,
                                   .assignments = options_.assignments};
-    Result<ChildProcess> child =
-        StartRank(NewcomerEnvironment(RankEnvironment(base, variables),
-                                      {.local_rank = Running(), .ticket_file = file}),
-                  false, {});
+    const Result<RankProgram> program =
+        Wrapped(options_, static_cast<int>(ranks_.size()),
+                NewcomerEnvironment(RankEnvironment(base, variables),
+                                    {.local_rank = Running(), .ticket_file = file}));
+    Result<ChildProcess> child = program.ok() ? StartRank(*program, false, {}) : program.status();
     if (!child.ok()) {
       Say(fmt::format("another rank cannot start: {}", child.status().message()));
       break;
@@ -191,11 +212,14 @@ void Job::StartNewcomers(const ElasticOrder& order) {
   TellPlaces();
 }
 
-// Processes are this launcher's, whatever the daemon says.
+// Processes are this launcher's, whatever the daemon says. Behind a shell or a container's launcher
+// the rank is another process of the group.
 void Job::StopLeavers(const ElasticOrder& order) {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const pid_t pid = ranks_[i].pid();
-    const bool leaves = std::find(order.leave.begin(), order.leave.end(), pid) != order.leave.end();
+    const bool leaves = std::any_of(order.leave.begin(), order.leave.end(), [pid](pid_t leaver) {
+      return leaver == pid || ::getpgid(leaver) == pid;
+    });
     if (!leaves || ranks_[i].ended()) continue;
     Say(fmt::format("process {} (pid {}) was to leave by an offer, and gets SIGTERM", i, pid));
     ranks_[i].SignalGroup(SIGTERM);
@@ -218,15 +242,6 @@ bool Job::MayGetRanks() const {
   const ElasticAgent::Sight sight = agent_->sight();
   if (sight.attached) return sight.ranks > 0;
   return !was_attached_ || sight.unattached_seconds < kAwaySeconds;
-}
-
-RankPlace Job::PlaceOf(int rank) const {
-  if (!options_.places.empty()) return options_.places[static_cast<size_t>(rank)];
-  RankPlace here;
-  here.local_rank = rank;
-  here.local_world_size = options_.ranks;
-  here.socket = options_.socket;
-  return here;
 }
 
 void Job::AddStreams(ChildProcess& child, const std::string& name, const char* colour,
@@ -472,6 +487,15 @@ int Job::PollTimeout() const {
   // Rounded up; otherwise the last fraction of a millisecond would be spent spinning.
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, 3600 * 1000));
+}
+
+std::vector<int> Job::FailedProcesses() {
+  std::vector<int> failed;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const std::optional<ChildEnd> end = ranks_[i].PollEnd();
+    if (!end || !end->success()) failed.push_back(static_cast<int>(i));
+  }
+  return failed;
 }
 
 void Job::FinishOutput() {

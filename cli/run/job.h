@@ -15,6 +15,7 @@
 #include "cli/run/launcher_signals.h"
 #include "cli/run/line_assembler.h"
 #include "cli/run/output_queue.h"
+#include "cli/run/rank_program.h"
 #include "src/base/file_descriptor.h"
 #include "src/base/status.h"
 
@@ -62,7 +63,13 @@ struct JobOptions {
   std::string requirements;  ///< The absolute path of a file; "": that of the environment.
   std::string preload_library;
   std::vector<std::string> assignments;
+  /// Returns what starts in place of `command` as the process of this number, of the environment
+  /// that a rank would have; empty: the command itself.
+  std::function<Result<RankProgram>(int number, const Environment& of_rank)> wrap{};
 };
+
+/// Returns what a rank starts as, unless it comes later. Errors: those of JobOptions::wrap.
+Result<RankProgram> ProgramOfRank(const JobOptions& options, int rank, uint16_t master_port);
 
 /// One job: starts its ranks, relays their output line by line, and makes sure that they end
 /// together. For one use. Thread: one.
@@ -78,6 +85,9 @@ class Job {
   /// signal n), 124 after a timeout, 125 to 127 when a rank could not be started.
   int Run();
 
+  /// Returns the numbers of the processes that did not end well. Requires: Run has returned.
+  std::vector<int> FailedProcesses();
+
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -91,7 +101,7 @@ class Job {
   enum class Phase { kRunning, kNoticing, kTerminating, kKilling };
 
   int StartRanks();
-  Result<ChildProcess> StartRank(const Environment& environment, bool keeps_input,
+  Result<ChildProcess> StartRank(const RankProgram& program, bool keeps_input,
                                  std::function<bool()> prepare);
   void Adopt(ChildProcess child);
   void TakeOrders();
@@ -101,7 +111,6 @@ class Job {
   void NoteSight(const ElasticAgent::Sight& sight);
   bool MayGetRanks() const;
   int Running() const;
-  RankPlace PlaceOf(int rank) const;
   void AddStreams(ChildProcess& child, const std::string& name, const char* colour, bool prefix);
   void Step();
   void ReadStream(Stream& stream);

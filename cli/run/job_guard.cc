@@ -33,8 +33,8 @@ std::string ReadToEnd(int fd) {
   }
 }
 
-void CleanUp(std::string_view text) {
-  std::string folder;
+void CleanUp(std::string_view text, const std::function<void()>& last_act) {
+  std::vector<std::string> folders;
   while (!text.empty()) {
     const size_t end = text.find('\0');
     if (end == std::string_view::npos) break;
@@ -42,14 +42,15 @@ void CleanUp(std::string_view text) {
     const std::string value(text.substr(1, end - 1));
     text.remove_prefix(end + 1);
     if (kind == kDone) return;
-    if (kind == kFolder) folder = value;
+    if (kind == kFolder) folders.push_back(value);
     if (kind == kGroup) ::kill(-std::atoi(value.c_str()), SIGKILL);
   }
+  if (last_act) last_act();
   std::error_code ignored;
-  if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
+  for (const std::string& folder : folders) std::filesystem::remove_all(folder, ignored);
 }
 
-[[noreturn]] void Guard(int line) {
+[[noreturn]] void Guard(int line, const std::function<void()>& last_act) {
   ::setsid();
   ::prctl(PR_SET_NAME, "harmonaize-grd");
   sigset_t all;
@@ -58,13 +59,13 @@ void CleanUp(std::string_view text) {
   // A guard that held the launcher's output open would keep its reader waiting.
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
-  CleanUp(ReadToEnd(line));
+  CleanUp(ReadToEnd(line), last_act);
   ::_exit(0);
 }
 
 }  // namespace
 
-Result<JobGuard> JobGuard::Start() {
+Result<JobGuard> JobGuard::Start(const std::function<void()>& last_act) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return ErrnoError(errno, "cannot make a pipe");
   FileDescriptor reader(ends[0]);
@@ -74,7 +75,7 @@ Result<JobGuard> JobGuard::Start() {
   if (guard.pid_ < 0) return ErrnoError(errno, "cannot fork");
   if (guard.pid_ == 0) {
     guard.line_.Reset();
-    Guard(reader.get());
+    Guard(reader.get(), last_act);
   }
   return guard;
 }

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 
 #include "src/base/file_descriptor.h"
@@ -11,11 +12,12 @@ namespace harmonaize {
 
 /// A small process that outlives a launcher killed with SIGKILL. It then ends the process groups
 /// that the launcher had started (the kernel's parent-death signal reaches only the children
-/// themselves) and removes the launcher's folder. Thread: one.
+/// themselves) and removes the launcher's folders. Thread: one.
 class JobGuard {
  public:
-  /// Forks. Requires: the process has one thread.
-  static Result<JobGuard> Start();
+  /// Forks. `last_act` is what is left to do behind the groups' end, before the folders go.
+  /// Requires: the process has one thread.
+  static Result<JobGuard> Start(const std::function<void()>& last_act = {});
 
   JobGuard() = default;
   JobGuard(JobGuard&& other) noexcept;

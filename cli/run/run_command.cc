@@ -17,15 +17,21 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/container/container_command.h"
+#include "cli/container/container_ends.h"
+#include "cli/container/engine_place.h"
+#include "cli/container/injection.h"
 #include "cli/daemon_document.h"
 #include "cli/daemon_http.h"
 #include "cli/json_view.h"
 #include "cli/requirements/requirements_file.h"
 #include "cli/run/environment.h"
+#include "cli/run/free_port.h"
 #include "cli/run/job.h"
 #include "cli/run/job_guard.h"
 #include "cli/run/private_daemon.h"
 #include "cli/run/program_paths.h"
+#include "cli/run/shell_line.h"
 #include "cli/terminal.h"
 #include "cli/usage_problem.h"
 #include "src/base/clean_text.h"
@@ -63,6 +69,13 @@ socket, /run/harmonaize/harmonaized.sock, or else at the user's own. It must run
 user, or as the user whom /etc/harmonaize/daemon-user names. Where there is none, --daemon=auto
 starts a private one that ends with the job.
 
+Containers: with --inject the program is docker, podman or nerdctl (run, exec), apptainer,
+singularity or bwrap. Its container gets this host's client library and the daemon's socket,
+mounted read-only at /opt/harmonaize/lib and /run/harmonaize, and the variables above; an LD_PRELOAD
+that the command gives it stays in force behind ours. Several ranks of docker, podman and nerdctl
+get --network host, unless the command names a network. Containers whose client was killed are
+killed. --dry-run shows the commands; docs/containers.md has more.
+
 How a job ends: with its ranks. When one fails, the others have --error-wait seconds to notice and
 say what they saw; then they get SIGTERM and, --grace seconds later, SIGKILL, as does everything
 else in their process groups. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to all ranks; a
@@ -94,6 +107,7 @@ Examples:
   harmonaize run -n 4 --elastic 2:16 --places 8 --name llama -- python3 elastic_train.py
   harmonaize run --elastic 2:16 --places 8 --name llama --ticket llama.ticket -- \
       python3 elastic_train.py
+  harmonaize run -n 4 --inject -- docker run --rm --gpus all my-image python3 train.py
   harmonaize run -n 8 --daemon=private --timeout 600 -- ./my_nccl_program)";
 
 // Help for `run`: CLI11 does not know that a program's command line follows.
@@ -115,6 +129,9 @@ struct RunOptions {
   bool prefix = false;
   bool no_prefix = false;
   bool no_preload = false;
+  bool inject = false;
+  bool dry_run = false;
+  std::optional<ContainerCommand> container;  ///< The command, with --inject.
   std::string daemon = "auto";
   std::string name;
   std::string kind;
@@ -188,6 +205,10 @@ Result<DaemonChoice> ChooseDaemon(const RunOptions& options, LauncherSignals& si
       return choice;
     }
     why = socket.status().message();
+    if (options.container && options.container->EntersRunning()) {
+      return Unavailable(
+          "{}; a container that runs already cannot be given a private daemon's socket", why);
+    }
   }
   const Result<std::string> program = FindDaemonProgram();
   if (!program.ok()) return Unavailable("{}; {}", why, program.status().message());
@@ -262,20 +283,66 @@ Result<std::unique_ptr<ElasticAgent>> StartAgent(const RunOptions& options, cons
                               .requirements = ElasticRequirements(options)});
 }
 
+/// Gives the job the library to preload: in each rank's environment, or in its container. `ends`
+/// has the files for the containers' ids.
+Status AddLibrary(const RunOptions& options, const ContainerEnds& ends, JobOptions& job) {
+  std::string library;
+  if (!options.no_preload) {
+    HZ_ASSIGN_OR_RETURN(library, FindPreloadLibrary());
+  }
+  if (!options.container) {
+    job.preload_library = library;
+    return Status::Ok();
+  }
+  const Injection injection(*options.container, {.library = library,
+                                                 .socket = job.socket,
+                                                 .assignments = options.assignments,
+                                                 .ranks_meet = options.ranks > 1,
+                                                 .of_launcher = Environment::OfThisProcess()});
+  if (const std::string note = injection.NetworkNote(); !note.empty()) Complain(note);
+  job.wrap = [injection, ends](int number, const Environment& of_rank) {
+    return injection.ProgramOf(of_rank, ends.FileOf(number));
+  };
+  return Status::Ok();
+}
+
+/// Prints what would be run for each rank, in lines for a shell.
+Result<int> ShowPrograms(const RunOptions& options) {
+  JobOptions job = MakeJobOptions(options);
+  const Result<std::string> socket = FindListeningDaemon();
+  if (!socket.ok()) {
+    return Unavailable("{}; --dry-run shows commands for a daemon that runs",
+                       socket.status().message());
+  }
+  job.socket = *socket;
+  HZ_RETURN_IF_ERROR(AddLibrary(options, {}, job));
+  HZ_ASSIGN_OR_RETURN(const uint16_t port, FreePort(job.master_address));
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    HZ_ASSIGN_OR_RETURN(const RankProgram program, ProgramOfRank(job, rank, port));
+    std::puts(ShellLine(program, Environment::OfThisProcess()).c_str());
+  }
+  return 0;
+}
+
 Result<int> RunJob(const RunOptions& options) {
   if (options.ticket_file.empty()) WarnOfNamesake(options);
   JobOptions job_options = MakeJobOptions(options);
-  if (!options.no_preload) {
-    HZ_ASSIGN_OR_RETURN(job_options.preload_library, FindPreloadLibrary());
+  TemporaryFolder ids;
+  ContainerEnds ends;
+  if (options.container && ContainerEnds::IsNeededFor(*options.container)) {
+    HZ_ASSIGN_OR_RETURN(ids, TemporaryFolder::Make());
+    ends = ContainerEnds(*options.container, ids.path());
   }
   HZ_ASSIGN_OR_RETURN(LauncherSignals signals, LauncherSignals::Take());
-  HZ_ASSIGN_OR_RETURN(JobGuard guard, JobGuard::Start());
+  HZ_ASSIGN_OR_RETURN(JobGuard guard, JobGuard::Start([&ends] { ends.KillAll(); }));
+  if (!ids.path().empty()) guard.WatchFolder(ids.path());
   int ended_by = 0;
   Result<DaemonChoice> daemon = ChooseDaemon(options, signals, guard, &ended_by);
   if (daemon.status().code() == Code::kInProgress) return kSignalStatusBase + ended_by;
   if (!daemon.ok()) return daemon.status();
 
   job_options.socket = daemon->socket;
+  HZ_RETURN_IF_ERROR(AddLibrary(options, ends, job_options));
   PrivateDaemon* own = daemon->own ? &*daemon->own : nullptr;
   TemporaryFolder tickets;
   std::unique_ptr<ElasticAgent> agent;
@@ -288,6 +355,7 @@ Result<int> RunJob(const RunOptions& options) {
   Job job(std::move(job_options), signals, guard, own == nullptr ? nullptr : &own->process(),
           agent.get());
   const int exit_status = job.Run();
+  ends.Kill(job.FailedProcesses());
   agent.reset();
   if (own != nullptr) {
     const Status stopped = own->Stop(std::chrono::seconds(5));
@@ -404,6 +472,36 @@ Status TakeElastic(const CLI::App& run, RunOptions& options) {
   return Status::Ok();
 }
 
+/// Checks --inject together with the others, and takes the command apart.
+Status TakeContainer(RunOptions& options) {
+  if (!options.inject) {
+    return options.dry_run ? InvalidUsage("--dry-run shows what --inject makes of a command")
+                           : Status::Ok();
+  }
+  HZ_ASSIGN_OR_RETURN(options.container, ReadContainerCommand(options.command));
+  const ContainerCommand& container = *options.container;
+  if (options.daemon == "none" || (options.daemon == "private" && options.dry_run)) {
+    return InvalidUsage(
+        "--inject hands a daemon's socket to a container, and {} there is none",
+        options.dry_run ? "with --dry-run and --daemon=" + options.daemon : "with --daemon=none");
+  }
+  if (container.LeavesContainer() && !options.dry_run) {
+    return InvalidUsage(
+        "--inject: a rank ends with its command, and this one ends before its container: start "
+        "the container in the foreground ({} run without --detach), or have --dry-run show the "
+        "command",
+        container.program);
+  }
+  if (container.EntersRunning() && (options.daemon == "private" || options.elastic.most > 0)) {
+    return InvalidUsage(
+        "--inject: {} exec enters a container that runs already, which cannot be given {} any "
+        "more",
+        container.program,
+        options.daemon == "private" ? "a private daemon's socket" : "tickets of newcomers");
+  }
+  return CheckEngineIsHere(container, Environment::OfThisProcess());
+}
+
 int Run(const CLI::App& run, const CommandLine& command_line, RunOptions& options) {
   if (const Status status = TakeCommand(run, command_line, run.remaining(), options);
       !status.ok()) {
@@ -415,7 +513,11 @@ int Run(const CLI::App& run, const CommandLine& command_line, RunOptions& option
     Complain(status.message());
     return kUsageStatus;
   }
-  const Result<int> exit_status = RunJob(options);
+  if (const Status status = TakeContainer(options); !status.ok()) {
+    Complain(status.message());
+    return kUsageStatus;
+  }
+  const Result<int> exit_status = options.dry_run ? ShowPrograms(options) : RunJob(options);
   if (exit_status.ok()) return *exit_status;
   Complain(exit_status.status().message());
   return kLauncherFailedStatus;
@@ -432,6 +534,11 @@ void AddOptions(CLI::App& run, RunOptions& options) {
   run.add_flag("--no-preload", options.no_preload,
                "Do not preload Harmonaize: for programs that\n"
                "link libnccl.so.2 themselves");
+  run.add_flag("--inject", options.inject,
+               "Hand library, socket and variables into the container\n"
+               "that the command starts: docker, podman, nerdctl,\n"
+               "apptainer, singularity, bwrap");
+  run.add_flag("--dry-run", options.dry_run, "With --inject: show the commands, and run nothing");
   run.add_option("--daemon", options.daemon,
                  "auto: the daemon that listens, else a private one\n"
                  "private: one for this job alone\n"

@@ -10,6 +10,7 @@
 #include "src/base/asymmetric_fence.h"
 #include "src/base/futex.h"
 #include "src/base/log.h"
+#include "src/base/random.h"
 #include "src/base/settings.h"
 #include "src/client/memory/device_memory.h"
 #include "src/client/memory/memory.h"
@@ -54,7 +55,7 @@ InlinePath::Inclination InlinePath::ReadInclination() {
 namespace {
 
 bool TossCoin() {
-  thread_local std::minstd_rand random(std::random_device{}());
+  thread_local std::minstd_rand random(static_cast<uint32_t>(RandomNumber()));
   return random() % 2 == 0;
 }
 
