@@ -34,6 +34,8 @@ class OfferBook {
     /// What the job had said in advance, and its size, when that was last looked at for an answer.
     std::shared_ptr<const JobTerms> looked_at_terms = {};
     int32_t looked_at_size = 0;
+    /// OfferAnswer::unique of the answer that was given in advance; 0: none was.
+    uint64_t answer_in_advance = 0;
   };
 
   /// Adds an offer of this daemon's. Errors: kInvalidUsage if kMostOpen are open.

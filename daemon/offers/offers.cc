@@ -320,13 +320,22 @@ void Offers::TakeAnswer(const std::string& id, const OfferAnswer& answer) {
 void Offers::AnswerInAdvanceFor(OfferBook::Entry& entry) {
   const Job* const job = JobOf(entry.offer);
   const int32_t size = job == nullptr ? 0 : services_.agents->own().RanksOf(*job);
+  // A counter-proposal that was made so is looked at again, too: the job's size was another one then.
+  const bool is_open = entry.offer.state == OfferState::kOffered ||
+                       (entry.offer.state == OfferState::kCountered &&
+                        entry.offer.last_answer == entry.answer_in_advance);
   // A host with an agent alone learns in a moment how large the job is.
-  if (job == nullptr || size == 0 || entry.offer.state != OfferState::kOffered) return;
+  if (job == nullptr || size == 0 || !is_open) return;
   entry.looked_at_terms = job->terms;
   entry.looked_at_size = size;
   const std::optional<OfferAnswer> answer =
       AnswerInAdvance(entry.offer, job->terms->elastic(), size, UnixSeconds());
   if (!answer.has_value()) return;
+  const bool is_same = entry.offer.state == OfferState::kCountered &&
+                       answer->kind == OfferAnswer::Kind::kCounter &&
+                       Merged(entry.offer.terms, answer->counter) == entry.offer.counter;
+  if (is_same) return;
+  entry.answer_in_advance = answer->unique;
   const Result<Offer> next = AnswerOwn(entry, *answer);
   if (next.ok()) return;
   Log(LogLevel::kInfo, kLogInit, "{} is not answered in advance: {}", entry.offer.id,
