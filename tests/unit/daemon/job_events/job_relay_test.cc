@@ -61,11 +61,10 @@ class JobRelayTest : public ::testing::Test {
 
   transport::PeerId Link(NotingDaemon* other) {
     std::optional<transport::PeerId> peer;
-    own_.cluster().Reach(other->cluster().address(),
-                         [&](const Result<transport::PeerId>& reached) {
-                           EXPECT_TRUE(reached.ok()) << reached.status().message();
-                           if (reached.ok()) peer = *reached;
-                         });
+    own_.cluster().Reach(other->cluster().address(), [&](const Result<transport::PeerId>& reached) {
+      EXPECT_TRUE(reached.ok()) << reached.status().message();
+      if (reached.ok()) peer = *reached;
+    });
     RunUntil([&] { return peer.has_value() && !other->cluster().linked().empty(); });
     return peer.value_or(0);
   }
@@ -106,9 +105,8 @@ TEST_F(JobRelayTest, NothingIsOwedToADaemonWhoseReleaseDoesNotKnowTheMessage) {
   EXPECT_TRUE(relay_.Spread(job_, JobOfferMessage{.unique = 1}, {}));
   EXPECT_TRUE(relay_.Spread(job_, OfferAnswerMessage{.unique = 1, .sending = 2}, {}));
   EXPECT_TRUE(relay_.Spread(job_, AskRequirementsMessage{}, {}));
-  RunUntil([&] {
-    return of_this_release_.heard().size() == 3 && !of_earlier_release_.heard().empty();
-  });
+  RunUntil(
+      [&] { return of_this_release_.heard().size() == 3 && !of_earlier_release_.heard().empty(); });
   EXPECT_EQ(of_this_release_.heard().at(0), MessageKind::kJobOffer);
   EXPECT_EQ(of_this_release_.heard().at(1), MessageKind::kOfferAnswer);
   EXPECT_EQ(of_earlier_release_.heard(), std::vector{MessageKind::kAskRequirements});
