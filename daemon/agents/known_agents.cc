@@ -1,5 +1,6 @@
 #include "daemon/agents/known_agents.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -39,6 +40,25 @@ KnownAgents::Agent* KnownAgents::Note(Job& job, const AgentView& view) {
   agent.job = &job;
   agent.heard_ns = MonotonicNanoseconds();
   return &agent;
+}
+
+std::vector<KnownAgentReport> KnownAgents::All(std::optional<uint32_t> tenant) const {
+  const uint64_t now = MonotonicNanoseconds();
+  std::vector<KnownAgentReport> reports;
+  for (const auto& [job, numbers] : of_job_) {
+    if (tenant.has_value() && job->tenant->identity.number != *tenant) continue;
+    for (const uint64_t number : numbers) {
+      const Agent& agent = agents_.at(number);
+      const uint64_t silent_ns = std::min(now - agent.heard_ns, kForgottenNs);
+      reports.push_back({.job = job->id,
+                         .job_name = job->name,
+                         .tenant = job->tenant->name(),
+                         .address = agent.view.address,
+                         .places = agent.view.places,
+                         .gone_seconds = static_cast<double>(kForgottenNs - silent_ns) * 1e-9});
+    }
+  }
+  return reports;
 }
 
 // ---------------------------------------------------------------------------------------------

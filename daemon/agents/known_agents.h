@@ -6,15 +6,28 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/agents/agent_services.h"
 #include "daemon/cluster/messages/agent.h"
+#include "daemon/identity/job_identity.h"
 #include "daemon/runtime/lifetime.h"
 #include "src/base/status.h"
 #include "src/transport/message.h"
 
 namespace harmonaize::daemon {
+
+/// An agent of another host, for people.
+struct KnownAgentReport {
+  JobIdentity job = {};
+  std::string job_name = {};
+  std::string tenant = {};
+  std::string address = {};  ///< AgentView::address.
+  int places = 0;
+  double gone_seconds = 0;  ///< Time until it is forgotten, unless its daemon tells of it.
+};
 
 /// The agents on other hosts of jobs that are here. The home of a job's largest communicator ties
 /// each of their hosts to itself. All hosts of the job know them, so that another home goes on when
@@ -26,6 +39,8 @@ class KnownAgents {
       : services_(services), is_own_(std::move(is_own)) {}
 
   bool empty() const { return agents_.empty(); }
+  /// Returns those of a tenant's jobs, or all for nullopt.
+  std::vector<KnownAgentReport> All(std::optional<uint32_t> tenant) const;
 
   void OnAttach(transport::PeerId peer, const AttachMessage& attach);
   void OnAgent(transport::PeerId peer, const AgentMessage& message);

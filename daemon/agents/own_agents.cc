@@ -14,6 +14,7 @@
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
+#include "src/base/wall_clock.h"
 #include "src/ipc/ticket.h"
 
 namespace harmonaize::daemon {
@@ -65,6 +66,7 @@ Result<uint64_t> OwnAgents::Add(Tenant* tenant, const AgentOrder& order) {
   HZ_ASSIGN_OR_RETURN(agent.memory, tenant->account->Take(Resource::kMemory, kAgentBytes));
   agent.job = JobHold(services_.jobs, job, &Job::agents);
   HZ_RETURN_IF_ERROR(TakeTicket(agent, order.ticket));
+  agent.began_seconds = UnixSeconds();
   agent.renewed_ns = MonotonicNanoseconds();
   const uint64_t number = agent.view.number;
   Log(LogLevel::kInfo, kLogInit, "job '{}' of {} has an agent here, with {} places",
@@ -147,12 +149,18 @@ void OwnAgents::End(Agents::iterator agent) {
 
 AgentReport OwnAgents::Describe(const Agent& agent) const {
   const Job& job = *agent.job.job();
+  const double silent_seconds =
+      static_cast<double>(MonotonicNanoseconds() - agent.renewed_ns) * 1e-9;
   AgentReport report{.number = agent.view.number,
                      .job = &job,
                      .places = agent.view.places,
                      .ranks_here = static_cast<int>(services_.by_job->RanksHere(job).size()),
                      .ranks = RanksOf(job),
-                     .problem = agent.problem};
+                     .problem = agent.problem,
+                     .began_seconds = agent.began_seconds,
+                     .gone_seconds = std::max(0.0, kLeaseSeconds - silent_seconds),
+                     .has_ticket = agent.ticket.has_value(),
+                     .ties = static_cast<int>(agent.ties.size())};
   if (HasWay(agent)) {
     report.standing = AgentReport::Standing::kAttached;
     report.problem = Status::Ok();

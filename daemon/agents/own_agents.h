@@ -39,8 +39,12 @@ struct AgentReport {
   Standing standing = Standing::kWaiting;
   int places = 0;
   int ranks_here = 0;
-  int ranks = 0;        ///< Of the job, on all hosts, as far as this one knows.
-  Status problem = {};  ///< Why it is not attached.
+  int ranks = 0;             ///< Of the job, on all hosts, as far as this one knows.
+  Status problem = {};       ///< Why it is not attached.
+  double began_seconds = 0;  ///< When it came, since 1970.
+  double gone_seconds = 0;   ///< Time until it is forgotten, unless it is renewed.
+  bool has_ticket = false;   ///< Whether it has brought a ticket that leads to another host.
+  int ties = 0;              ///< Number of other hosts that tie this one to the job by it.
 };
 inline constexpr int kAgentStandingCount = 3;
 
@@ -103,6 +107,7 @@ class OwnAgents {
     std::optional<Way> ticket = {};
     uint64_t asked_ns = 0;
     int refusals = 0;  ///< Of its ticket, by the home.
+    double began_seconds = 0;
     uint64_t renewed_ns = 0;
     uint64_t told_ns = 0;
     bool is_changed = false;  ///< Its hosts do not know it as it is.
