@@ -1,6 +1,9 @@
 #include "daemon/agents/own_agents.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -41,15 +44,21 @@ constexpr uint64_t kTellChangesNs = 1'000'000'000;
 // Calls of the agents' processes
 
 Result<uint64_t> OwnAgents::Add(Tenant* tenant, const AgentOrder& order) {
+  const std::string& user = tenant->identity.name;
+  if (const auto wait = registrations_.Look(user, std::chrono::steady_clock::now())) {
+    return Status(Code::kInProgress,
+                  fmt::format("you register agents too often; try again in {:.1f} s",
+                              std::chrono::duration<double>(*wait).count()));
+  }
   const auto of_tenant = std::count_if(
       agents_.begin(), agents_.end(), [&](const auto& one) { return one.second.tenant == tenant; });
   if (of_tenant >= kMostOfTenant) {
     return InvalidUsage("{} agents of this user are on this host already, as many as may be",
                         of_tenant);
   }
-  const uint32_t user = tenant->identity.across_hosts;
   const std::optional<JobIdentity> named = ParseJob(order.job);
-  const JobClaim claim{.id = named.value_or(JobOfName(order.job, user)),
+  const uint32_t across_hosts = tenant->identity.across_hosts;
+  const JobClaim claim{.id = named.value_or(JobOfName(order.job, across_hosts)),
                        .name = named.has_value() ? "" : order.job};
   Job* const job = services_.jobs->Of(claim.id, tenant, claim);
   if (job->agents > 0) {
@@ -66,6 +75,8 @@ Result<uint64_t> OwnAgents::Add(Tenant* tenant, const AgentOrder& order) {
   HZ_ASSIGN_OR_RETURN(agent.memory, tenant->account->Take(Resource::kMemory, kAgentBytes));
   agent.job = JobHold(services_.jobs, job, &Job::agents);
   HZ_RETURN_IF_ERROR(TakeTicket(agent, order.ticket));
+  // What is refused is told to nobody, and does not count.
+  static_cast<void>(registrations_.Take(user, std::chrono::steady_clock::now()));
   agent.began_seconds = UnixSeconds();
   agent.renewed_ns = MonotonicNanoseconds();
   const uint64_t number = agent.view.number;

@@ -13,6 +13,7 @@
 #include "daemon/formation/ticket_desk.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/quota/holdings.h"
+#include "daemon/quota/rate_table.h"
 #include "daemon/runtime/lifetime.h"
 #include "src/base/status.h"
 #include "src/transport/message.h"
@@ -56,11 +57,13 @@ class OwnAgents {
   /// `on_job_gone` is called with a job whose agent here has gone, and that has no communicators
   /// here.
   OwnAgents(const AgentServices& services, std::function<void(Job&)> on_job_gone)
-      : services_(services), on_job_gone_(std::move(on_job_gone)) {}
+      : services_(services),
+        on_job_gone_(std::move(on_job_gone)),
+        registrations_({.per_second = 1, .burst = kMostOfTenant}) {}
 
   /// Takes in an agent. Errors: kInvalidArgument for a text that is no ticket; kInvalidUsage where
   /// the job has an agent here, the tenant has as many as it may, or its ticket for a job of this
-  /// host is not valid.
+  /// host is not valid; kInProgress if the tenant registers agents too often.
   Result<uint64_t> Add(Tenant* tenant, const AgentOrder& order);
   /// Notes that the agent is there, its places now, and another ticket if it has one. Errors: those
   /// of Add; kUnavailable if the tenant has no such agent here.
@@ -132,6 +135,9 @@ class OwnAgents {
   const AgentServices services_;
   const std::function<void(Job&)> on_job_gone_;
   Agents agents_;
+  /// By tenant: as many as it may have at once, and then one a second. Each is told to all hosts of
+  /// its job, and so is its end; a launcher registers once.
+  RateTable registrations_;
   Lifetime lifetime_;
 };
 

@@ -297,6 +297,17 @@ TEST(Agents, AreNothingToAnotherUser) {
         int added = 0;
         while (TestAgent(agent_at, "job " + std::to_string(added), "", 1).status() == 201) ++added;
         EXPECT_LE(added, 64);
+        // Nor can it have daemons tell each other of agents that come and go without end.
+        EXPECT_EQ(Call(agent_at, "DELETE", "/v1/agents/" + thief.id()).first, 200);
+        Answer refused;
+        EXPECT_TRUE(Eventually(kAgentWait, [&] {
+          refused = Call(agent_at, "POST", "/v1/agents", {{"job", "again"}, {"places", 1}});
+          if (refused.first == 201) {
+            Call(agent_at, "DELETE", "/v1/agents/" + refused.second.value("id", ""));
+          }
+          return refused.second.dump().find("register agents too often") != std::string::npos;
+        }));
+        EXPECT_EQ(refused.first, 429) << refused.second;
         return ::testing::Test::HasFailure() ? 1 : 0;
       });
       EXPECT_EQ(StatusOf(bob), 0);
