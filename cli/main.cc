@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/agents/agents_command.h"
 #include "cli/command_line.h"
 #include "cli/completion/completion_command.h"
 #include "cli/dashboard/dashboard_command.h"
@@ -43,6 +44,7 @@ constexpr char kFooter[] =
     "  harmonaize dashboard\n"
     "  harmonaize ticket make llama --file llama.ticket\n"
     "  harmonaize offers\n"
+    "  harmonaize agents\n"
     "  harmonaize drain --wait --restart --within 10min\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
     "  harmonaize requirements job.toml --explain\n"
@@ -75,6 +77,7 @@ int main(int argc, char** argv) {
   harmonaize::AddDrainCommand(app, command_line);
   harmonaize::AddOffersCommand(app, command_line);
   harmonaize::AddOfferCommand(app, command_line);
+  harmonaize::AddAgentsCommand(app, command_line);
   harmonaize::AddElasticityCommand(app, command_line);
   harmonaize::AddPromisesCommand(app, command_line);
   harmonaize::AddRequirementsCommand(app, command_line);

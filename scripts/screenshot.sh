@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes docs/images/status-page.webp and status-page-dark.webp: the status page of a laboratory of four
-# hosts on which a job of four ranks runs beside a smaller one. Needs root, Chromium and a release build
-# with the benchmarks.
+# hosts on which a job of four ranks with two agents runs beside a smaller one. Needs root, Chromium
+# and a release build with the benchmarks.
 #
 #     scripts/screenshot.sh [FOLDER]      FOLDER: where the pictures go; docs/images unless it is given
 set -euo pipefail

@@ -53,7 +53,7 @@ Examples:
   harmonaize offer make llama reclaim --which 3 --within 10min        (operators)
   harmonaize offer make llama grow --ranks 2 --within 5min            (operators))";
 
-constexpr char kEndOfStatus[] =
+constexpr char kEndOfOfferStatus[] =
     "Exit status: 0; 1 when no daemon answered, or it refused; 2 for wrong options.\n\n";
 
 struct OffersOptions {
@@ -241,7 +241,7 @@ Result<std::string> Make(const OfferOptions& options) {
 }
 
 /// Makes the call as an operator, or as the tenant whose job is asked.
-Result<std::string> Change(const OfferOptions& options, const Verb& verb) {
+Result<std::string> ChangeOffer(const OfferOptions& options, const Verb& verb) {
   HZ_ASSIGN_OR_RETURN(const Json body, verb.body(options));
   const Result<DaemonHttp> daemon =
       verb.is_operators ? FindOperatorsHttp(options.socket) : FindTenantsHttp(options.socket);
@@ -307,7 +307,7 @@ void AddMake(CLI::App& offer, CommandLine& command_line) {
 are to leave have left by then, and places are kept for ten minutes longer, unless --later or --due
 says otherwise. A job that has said in [elastic] how it answers has answered when this returns.
 
-)" + std::string(kEndOfStatus) +
+)" + std::string(kEndOfOfferStatus) +
       "Examples:\n  harmonaize offer make llama reclaim --which 3 --within 10min\n"
       "  harmonaize offer make llama grow --ranks 4 --least-ranks 1 --within 5min\n"
       "  harmonaize offer make llama slow_down --rate '1 GB/s' --within 1min --later 1h\n"
@@ -356,7 +356,7 @@ says otherwise. A job that has said in [elastic] how it answers has answered whe
 void AddVerb(CLI::App& offer, CommandLine& command_line, const Verb& verb) {
   CLI::App* command = offer.add_subcommand(verb.name, verb.description);
   auto options = std::make_shared<OfferOptions>();
-  command->footer(std::string(kEndOfStatus) + "Example:\n  harmonaize offer " + verb.example);
+  command->footer(std::string(kEndOfOfferStatus) + "Example:\n  harmonaize offer " + verb.example);
   command->add_option("OFFER", options->id, "Its id, or the beginning of it")
       ->required()
       ->type_name("");
@@ -369,8 +369,9 @@ void AddVerb(CLI::App& offer, CommandLine& command_line, const Verb& verb) {
   AddReasonOption(command, options.get());
   command->add_flag("--json", options->json, "Print the daemon's answer as JSON");
   AddSocketOption(command, &options->socket);
-  command->callback(
-      [options, &command_line, verb] { command_line.exit_status = Print(Change(*options, verb)); });
+  command->callback([options, &command_line, verb] {
+    command_line.exit_status = Print(ChangeOffer(*options, verb));
+  });
 }
 
 }  // namespace

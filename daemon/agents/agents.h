@@ -28,6 +28,8 @@ class Agents final : public CommunicatorObserver {
   /// The agents of this host.
   OwnAgents& own() { return own_; }
   const OwnAgents& own() const { return own_; }
+  /// Those of other hosts.
+  const KnownAgents& known() const { return known_; }
 
   /// Takes in a message of another daemon, if it is about agents.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);

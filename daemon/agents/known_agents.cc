@@ -1,5 +1,6 @@
 #include "daemon/agents/known_agents.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -9,7 +10,6 @@
 #include "daemon/job_events/job_attachments.h"
 #include "daemon/job_events/job_communicators.h"
 #include "daemon/job_events/job_relay.h"
-#include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/clock.h"
@@ -24,21 +24,79 @@ namespace {
 constexpr uint64_t kForgottenNs = 35'000'000'000;
 /// Nanoseconds between two attempts to reach the daemon of an agent.
 constexpr uint64_t kReachEveryNs = 3'000'000'000;
+/// Bytes of memory that a tenant is charged for an agent of another host, with its address.
+constexpr int64_t kKnownAgentBytes = 1024;
+
+JobTable::Key KeyOf(const Job& job) {
+  return {job.tenant->identity.number, job.id};
+}
 
 }  // namespace
 
-// Returns nullptr where the job has as many agents as it may.
-KnownAgents::Agent* KnownAgents::Note(Job& job, const AgentView& view) {
-  const auto known = agents_.find(view.number);
-  if (known != agents_.end() && known->second.job != &job) return nullptr;
-  std::set<uint64_t>& of_job = of_job_[&job];
-  if (known == agents_.end() && of_job.size() >= kMostOfJob) return nullptr;
-  of_job.insert(view.number);
-  Agent& agent = agents_[view.number];
+std::ranges::subrange<KnownAgents::OfJobs::const_iterator> KnownAgents::OfTenant(
+    uint32_t tenant) const {
+  const auto begin = of_job_.lower_bound({tenant, JobIdentity{}});
+  auto end = begin;
+  while (end != of_job_.end() && end->first.first == tenant) ++end;
+  return {begin, end};
+}
+
+Status KnownAgents::CheckRoom(const Job& job) const {
+  const auto of_job = of_job_.find(KeyOf(job));
+  if (of_job != of_job_.end() && of_job->second.size() >= kMostOfJob) {
+    return InvalidUsage(
+        "job '{}' has {} agents on other hosts, as many as may be: end launchers of it that are "
+        "not needed (harmonaize run --elastic)",
+        job.label(), kMostOfJob);
+  }
+  size_t of_tenant = 0;
+  for (const auto& [key, numbers] : OfTenant(job.tenant->identity.number)) {
+    of_tenant += numbers.size();
+  }
+  if (of_tenant < kMostOfTenant) return Status::Ok();
+  return InvalidUsage(
+      "this user's jobs have {} agents on other hosts, as many as may be: end launchers that are "
+      "not needed (harmonaize run --elastic)",
+      kMostOfTenant);
+}
+
+// Errors: those of CheckRoom; kInvalidUsage if the tenant has no memory left for it, or another job
+// has an agent of this number.
+Result<KnownAgents::Agent*> KnownAgents::Note(Job& job, const AgentView& view) {
+  auto known = agents_.find(view.number);
+  if (known == agents_.end()) {
+    HZ_RETURN_IF_ERROR(CheckRoom(job));
+    Agent agent{.view = view, .job = &job};
+    HZ_ASSIGN_OR_RETURN(agent.memory,
+                        job.tenant->account->Take(Resource::kMemory, kKnownAgentBytes));
+    of_job_[KeyOf(job)].insert(view.number);
+    known = agents_.emplace(view.number, std::move(agent)).first;
+  }
+  Agent& agent = known->second;
+  if (agent.job != &job) return InvalidUsage("another job has an agent of this number");
   agent.view = view;
-  agent.job = &job;
   agent.heard_ns = MonotonicNanoseconds();
   return &agent;
+}
+
+std::vector<KnownAgentReport> KnownAgents::All(std::optional<uint32_t> tenant) const {
+  const uint64_t now = MonotonicNanoseconds();
+  std::vector<KnownAgentReport> reports;
+  const auto jobs = tenant.has_value() ? OfTenant(*tenant)
+                                       : std::ranges::subrange(of_job_.begin(), of_job_.end());
+  for (const auto& [key, numbers] : jobs) {
+    for (const uint64_t number : numbers) {
+      const Agent& agent = agents_.at(number);
+      const uint64_t silent_ns = std::min(now - agent.heard_ns, kForgottenNs);
+      reports.push_back({.job = agent.job->id,
+                         .job_name = agent.job->name,
+                         .tenant = agent.job->tenant->name(),
+                         .address = agent.view.address,
+                         .places = agent.view.places,
+                         .gone_seconds = static_cast<double>(kForgottenNs - silent_ns) * 1e-9});
+    }
+  }
+  return reports;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -46,20 +104,18 @@ KnownAgents::Agent* KnownAgents::Note(Job& job, const AgentView& view) {
 
 void KnownAgents::OnAttach(transport::PeerId peer, const AttachMessage& attach) {
   const Result<Job*> job = JobOfTicket(attach);
-  Agent* const agent = job.ok() ? Note(**job, attach.agent) : nullptr;
-  if (agent == nullptr) {
-    const TieMessage refusal{
-        .number = attach.agent.number,
-        .job = attach.job,
-        .user = attach.user,
-        .status = job.ok() ? InvalidUsage("the job has {} agents, as many as may be", kMostOfJob)
-                           : job.status()};
+  const Result<Agent*> agent = job.ok() ? Note(**job, attach.agent) : job.status();
+  if (!agent.ok()) {
+    const TieMessage refusal{.number = attach.agent.number,
+                             .job = attach.job,
+                             .user = attach.user,
+                             .status = agent.status()};
     return services_.cluster->Send(peer, refusal);
   }
   const AgentMessage news{.about = 0, .unique = RandomNumber(), .agent = attach.agent};
   (*job)->heard.Add(news.unique);
   static_cast<void>(services_.relay->Spread(**job, news, {}));
-  TieTo(*agent, peer);
+  TieTo(**agent, peer);
 }
 
 // The ticket tells for which job it is. Tenants of one user, as containers may be, can have jobs of
@@ -81,8 +137,8 @@ void KnownAgents::OnAgent(transport::PeerId peer, const AgentMessage& message) {
     if (message.gone) {
       const auto known = agents_.find(message.agent.number);
       if (known != agents_.end() && known->second.job == &job) Forget(known);
-    } else if (Agent* const agent = Note(job, message.agent)) {
-      Tie(*agent);
+    } else if (const Result<Agent*> agent = Note(job, message.agent); agent.ok()) {
+      Tie(**agent);
     }
   }
   static_cast<void>(services_.relay->Spread(job, message, {way, peer}));
@@ -144,13 +200,13 @@ void KnownAgents::Send(const Agent& agent, transport::PeerId peer, Status status
 
 // Communicators may come and go by thousands: the next look tells of all changes at once.
 void KnownAgents::OnChanged(const Job& job) {
-  const auto found = of_job_.find(&job);
+  const auto found = of_job_.find(KeyOf(job));
   if (found == of_job_.end()) return;
   for (const uint64_t number : found->second) agents_.at(number).is_due = true;
 }
 
 void KnownAgents::OnJobGone(Job& job) {
-  const auto found = of_job_.find(&job);
+  const auto found = of_job_.find(KeyOf(job));
   if (found == of_job_.end()) return;
   const std::set<uint64_t> numbers = found->second;
   for (const uint64_t number : numbers) {
@@ -167,7 +223,7 @@ KnownAgents::Agents::iterator KnownAgents::Forget(Agents::iterator agent) {
   if (agent->second.tied.has_value()) {
     services_.attachments->Remove(agent->first, *agent->second.tied);
   }
-  const auto of_job = of_job_.find(agent->second.job);
+  const auto of_job = of_job_.find(KeyOf(*agent->second.job));
   of_job->second.erase(agent->first);
   if (of_job->second.empty()) of_job_.erase(of_job);
   return agents_.erase(agent);

@@ -5,16 +5,32 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "daemon/agents/agent_services.h"
 #include "daemon/cluster/messages/agent.h"
+#include "daemon/identity/job_identity.h"
+#include "daemon/jobs/job_table.h"
+#include "daemon/quota/holdings.h"
 #include "daemon/runtime/lifetime.h"
 #include "src/base/status.h"
 #include "src/transport/message.h"
 
 namespace harmonaize::daemon {
+
+/// An agent of another host, for people.
+struct KnownAgentReport {
+  JobIdentity job = {};
+  std::string job_name = {};
+  std::string tenant = {};
+  std::string address = {};  ///< AgentView::address.
+  int places = 0;
+  double gone_seconds = 0;  ///< Time until it is forgotten, unless its daemon tells of it.
+};
 
 /// The agents on other hosts of jobs that are here. The home of a job's largest communicator ties
 /// each of their hosts to itself. All hosts of the job know them, so that another home goes on when
@@ -26,6 +42,8 @@ class KnownAgents {
       : services_(services), is_own_(std::move(is_own)) {}
 
   bool empty() const { return agents_.empty(); }
+  /// Returns those of a tenant's jobs, or all for nullopt.
+  std::vector<KnownAgentReport> All(std::optional<uint32_t> tenant) const;
 
   void OnAttach(transport::PeerId peer, const AttachMessage& attach);
   void OnAgent(transport::PeerId peer, const AgentMessage& message);
@@ -39,11 +57,17 @@ class KnownAgents {
 
   /// Most agents of a job: one for each host that it may span.
   static constexpr size_t kMostOfJob = 1024;
+  /// Most agents of a tenant, of all of its jobs: a home goes through them twice a second.
+  static constexpr size_t kMostOfTenant = 4096;
+  /// Checks that one more agent of a job may be known. Errors: kInvalidUsage, with the limit and
+  /// the way out.
+  Status CheckRoom(const Job& job) const;
 
  private:
   struct Agent {
     AgentView view;
     Job* job = nullptr;
+    Holding memory = {};
     uint64_t heard_ns = 0;
     uint64_t reached_for_ns = 0;  ///< When its daemon was reached for last.
     std::optional<transport::PeerId> tied = {};
@@ -51,7 +75,11 @@ class KnownAgents {
   };
   using Agents = std::map<uint64_t, Agent>;  ///< By AgentView::number.
 
-  Agent* Note(Job& job, const AgentView& view);
+  /// The numbers of each job's agents. Jobs of one tenant are beside each other.
+  using OfJobs = std::map<JobTable::Key, std::set<uint64_t>>;
+
+  std::ranges::subrange<OfJobs::const_iterator> OfTenant(uint32_t tenant) const;
+  Result<Agent*> Note(Job& job, const AgentView& view);
   Result<Job*> JobOfTicket(const AttachMessage& attach) const;
   bool IsHomeOf(const Job& job) const;
   void Tie(Agent& agent);
@@ -62,7 +90,7 @@ class KnownAgents {
   const AgentServices services_;
   const std::function<bool(uint64_t number)> is_own_;
   Agents agents_;
-  std::map<const Job*, std::set<uint64_t>> of_job_;
+  OfJobs of_job_;
   Lifetime lifetime_;
 };
 

@@ -1,6 +1,9 @@
 #include "daemon/agents/own_agents.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -14,6 +17,7 @@
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
+#include "src/base/wall_clock.h"
 #include "src/ipc/ticket.h"
 
 namespace harmonaize::daemon {
@@ -40,15 +44,21 @@ constexpr uint64_t kTellChangesNs = 1'000'000'000;
 // Calls of the agents' processes
 
 Result<uint64_t> OwnAgents::Add(Tenant* tenant, const AgentOrder& order) {
+  const std::string& user = tenant->identity.name;
+  if (const auto wait = registrations_.Look(user, std::chrono::steady_clock::now())) {
+    return Status(Code::kInProgress,
+                  fmt::format("you register agents too often; try again in {:.1f} s",
+                              std::chrono::duration<double>(*wait).count()));
+  }
   const auto of_tenant = std::count_if(
       agents_.begin(), agents_.end(), [&](const auto& one) { return one.second.tenant == tenant; });
   if (of_tenant >= kMostOfTenant) {
     return InvalidUsage("{} agents of this user are on this host already, as many as may be",
                         of_tenant);
   }
-  const uint32_t user = tenant->identity.across_hosts;
   const std::optional<JobIdentity> named = ParseJob(order.job);
-  const JobClaim claim{.id = named.value_or(JobOfName(order.job, user)),
+  const uint32_t across_hosts = tenant->identity.across_hosts;
+  const JobClaim claim{.id = named.value_or(JobOfName(order.job, across_hosts)),
                        .name = named.has_value() ? "" : order.job};
   Job* const job = services_.jobs->Of(claim.id, tenant, claim);
   if (job->agents > 0) {
@@ -65,6 +75,9 @@ Result<uint64_t> OwnAgents::Add(Tenant* tenant, const AgentOrder& order) {
   HZ_ASSIGN_OR_RETURN(agent.memory, tenant->account->Take(Resource::kMemory, kAgentBytes));
   agent.job = JobHold(services_.jobs, job, &Job::agents);
   HZ_RETURN_IF_ERROR(TakeTicket(agent, order.ticket));
+  // What is refused is told to nobody, and does not count.
+  static_cast<void>(registrations_.Take(user, std::chrono::steady_clock::now()));
+  agent.began_seconds = UnixSeconds();
   agent.renewed_ns = MonotonicNanoseconds();
   const uint64_t number = agent.view.number;
   Log(LogLevel::kInfo, kLogInit, "job '{}' of {} has an agent here, with {} places",
@@ -147,12 +160,18 @@ void OwnAgents::End(Agents::iterator agent) {
 
 AgentReport OwnAgents::Describe(const Agent& agent) const {
   const Job& job = *agent.job.job();
+  const double silent_seconds =
+      static_cast<double>(MonotonicNanoseconds() - agent.renewed_ns) * 1e-9;
   AgentReport report{.number = agent.view.number,
                      .job = &job,
                      .places = agent.view.places,
                      .ranks_here = static_cast<int>(services_.by_job->RanksHere(job).size()),
                      .ranks = RanksOf(job),
-                     .problem = agent.problem};
+                     .problem = agent.problem,
+                     .began_seconds = agent.began_seconds,
+                     .gone_seconds = std::max(0.0, kLeaseSeconds - silent_seconds),
+                     .has_ticket = agent.ticket.has_value(),
+                     .ties = static_cast<int>(agent.ties.size())};
   if (HasWay(agent)) {
     report.standing = AgentReport::Standing::kAttached;
     report.problem = Status::Ok();

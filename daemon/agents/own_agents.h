@@ -13,6 +13,7 @@
 #include "daemon/formation/ticket_desk.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/quota/holdings.h"
+#include "daemon/quota/rate_table.h"
 #include "daemon/runtime/lifetime.h"
 #include "src/base/status.h"
 #include "src/transport/message.h"
@@ -39,8 +40,12 @@ struct AgentReport {
   Standing standing = Standing::kWaiting;
   int places = 0;
   int ranks_here = 0;
-  int ranks = 0;        ///< Of the job, on all hosts, as far as this one knows.
-  Status problem = {};  ///< Why it is not attached.
+  int ranks = 0;             ///< Of the job, on all hosts, as far as this one knows.
+  Status problem = {};       ///< Why it is not attached.
+  double began_seconds = 0;  ///< When it came, since 1970.
+  double gone_seconds = 0;   ///< Time until it is forgotten, unless it is renewed.
+  bool has_ticket = false;   ///< Whether it has brought a ticket that leads to another host.
+  int ties = 0;              ///< Number of other hosts that tie this one to the job by it.
 };
 inline constexpr int kAgentStandingCount = 3;
 
@@ -52,11 +57,13 @@ class OwnAgents {
   /// `on_job_gone` is called with a job whose agent here has gone, and that has no communicators
   /// here.
   OwnAgents(const AgentServices& services, std::function<void(Job&)> on_job_gone)
-      : services_(services), on_job_gone_(std::move(on_job_gone)) {}
+      : services_(services),
+        on_job_gone_(std::move(on_job_gone)),
+        registrations_({.per_second = 1, .burst = kMostOfTenant}) {}
 
   /// Takes in an agent. Errors: kInvalidArgument for a text that is no ticket; kInvalidUsage where
   /// the job has an agent here, the tenant has as many as it may, or its ticket for a job of this
-  /// host is not valid.
+  /// host is not valid; kInProgress if the tenant registers agents too often.
   Result<uint64_t> Add(Tenant* tenant, const AgentOrder& order);
   /// Notes that the agent is there, its places now, and another ticket if it has one. Errors: those
   /// of Add; kUnavailable if the tenant has no such agent here.
@@ -106,6 +113,7 @@ class OwnAgents {
     std::optional<Way> ticket = {};
     uint64_t asked_ns = 0;
     int refusals = 0;  ///< Of its ticket, by the home.
+    double began_seconds = 0;
     uint64_t renewed_ns = 0;
     uint64_t told_ns = 0;
     bool is_changed = false;  ///< Its hosts do not know it as it is.
@@ -130,6 +138,9 @@ class OwnAgents {
   const AgentServices services_;
   const std::function<void(Job&)> on_job_gone_;
   Agents agents_;
+  /// By tenant: as many as it may have at once, and then one a second. Each is told to all hosts of
+  /// its job, and so is its end; a launcher registers once.
+  RateTable registrations_;
   Lifetime lifetime_;
 };
 

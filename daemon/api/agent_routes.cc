@@ -15,6 +15,7 @@
 #include "daemon/agents/agents.h"
 #include "daemon/api/engine_answer.h"
 #include "daemon/api/json_body.h"
+#include "daemon/api/notice_documents.h"
 #include "daemon/api/offer_documents.h"
 #include "daemon/api/route_row.h"
 #include "daemon/jobs/job_table.h"
@@ -77,11 +78,28 @@ json DescribeAgent(EngineRooms& rooms, const AgentReport& agent, const std::vect
                    {"places", agent.places},
                    {"ranks_here", agent.ranks_here},
                    {"ranks", agent.ranks},
+                   {"began", TimeOrNull(agent.began_seconds)},
                    {"lease_seconds", OwnAgents::kLeaseSeconds},
+                   {"gone_in_seconds", agent.gone_seconds},
+                   {"has_ticket", agent.has_ticket},
+                   {"ties", agent.ties},
                    {"offers", std::move(of_job)},
                    {"leave", rooms.offers().ProcessesToLeave(*agent.job, kLeaveWithinSeconds)}};
   if (!agent.problem.ok()) document["problem"] = agent.problem.message();
   if (for_operators) document["tenant"] = agent.job->tenant->name();
+  return document;
+}
+
+/// Returns an agent of another host. Which host that is operators alone are told.
+json Describe(const KnownAgentReport& agent, bool for_operators) {
+  json document = {{"job", agent.job.text()},
+                   {"name", agent.job_name},
+                   {"places", agent.places},
+                   {"gone_in_seconds", agent.gone_seconds}};
+  if (for_operators) {
+    document["tenant"] = agent.tenant;
+    document["address"] = agent.address;
+  }
   return document;
 }
 
@@ -173,16 +191,23 @@ void ServeEnd(const ApiServices& services, std::shared_ptr<HttpExchange> exchang
 void ServeAgents(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                  const HttpParameters& /*parameters*/) {
   const HttpCaller caller = exchange->request().caller;
-  AnswerFromEngine(services, std::move(exchange), [caller](EngineRooms& rooms) -> Result<json> {
+  AnswerWithMaker(services, std::move(exchange), [caller](EngineRooms& rooms) {
+    const bool for_operators = caller.is_operator();
     std::optional<uint32_t> tenant;
-    if (!caller.is_operator()) tenant = caller.tenant.number;
-    const std::vector<Offer> offers =
-        rooms.offers().All(caller.is_operator() ? nullptr : &caller.tenant);
+    if (!for_operators) tenant = caller.tenant.number;
+    const std::vector<Offer> offers = rooms.offers().All(for_operators ? nullptr : &caller.tenant);
     json list = json::array();
     for (const AgentReport& agent : rooms.agents().own().All(tenant)) {
-      list.push_back(DescribeAgent(rooms, agent, offers, caller.is_operator()));
+      list.push_back(DescribeAgent(rooms, agent, offers, for_operators));
     }
-    return json{{"agents", std::move(list)}};
+    return DocumentMaker(
+        [list = std::move(list), known = rooms.agents().known().All(tenant), for_operators] {
+          json elsewhere = json::array();
+          for (const KnownAgentReport& agent : known) {
+            elsewhere.push_back(Describe(agent, for_operators));
+          }
+          return json{{"agents", list}, {"elsewhere", std::move(elsewhere)}};
+        });
   });
 }
 

@@ -337,16 +337,18 @@ void Cluster::OnPeerLost(transport::PeerId peer, const std::string& reason) {
 void Cluster::OnControl(transport::PeerId peer, std::span<const std::byte> message) {
   GuardedAndLogged("a message of another daemon", [&] {
     const Result<ClusterMessage> decoded = DecodeMessage(message);
-    if (decoded.ok()) return events_->OnMessage(peer, *decoded);
-    // A later release has added the kind. What it asks for is not done, and all else goes on.
-    if (decoded.status().code() == Code::kInvalidUsage) {
+    const Status known = decoded.ok() ? CheckKnown(peer, decoded->kind()) : decoded.status();
+    if (known.ok()) return events_->OnMessage(peer, *decoded);
+    // A later release has added the kind, or a later version than the one that is spoken with this
+    // daemon. What it asks for is not done, and all else goes on.
+    if (known.code() == Code::kInvalidUsage) {
       if (!not_understood_.insert(peer).second) return;
       return Log(LogLevel::kWarning, kLogNet,
                  "the daemon at {} sends what this one does not know: {}",
                  peers_.contains(peer) ? peers_.at(peer).address.ToString() : "an unknown address",
-                 decoded.status().message());
+                 known.message());
     }
-    transport_->Disconnect(peer, decoded.status().message());
+    transport_->Disconnect(peer, known.message());
   });
 }
 

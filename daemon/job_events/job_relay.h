@@ -53,7 +53,7 @@ class JobRelay {
 
   /// Sends a message, whose `about` is set, to all other hosts of the job. Returns whether all
   /// daemons have taken it that have to: one takes nothing while too much of the tenant's waits for
-  /// it.
+  /// it. A daemon whose release does not know such messages is passed over.
   template <typename Message>
   bool Spread(const Job& job, const Message& message, const CameBy& came_by) const {
     return Visit(job, came_by, [&](const JobWay& way, transport::PeerId peer) {

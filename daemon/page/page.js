@@ -3,7 +3,7 @@
 // no innerHTML here, and the page's policy makes the browser refuse it. The token is kept in a variable alone.
 (() => {
   const SAMPLE_MS = 2000;         // between two looks at what changes always
-  const SLOW_EVERY = 3;           // looks after which plans, tenants and hosts are asked for, too: they are longer
+  const SLOW_EVERY = 3;           // looks after which agents, plans, tenants and hosts are asked for, too
   const HIDDEN_EVERY = 5;         // looks of which a hidden tab takes one
   const ANSWER_WITHIN_MS = 10000;
   const SAMPLES = 151;            // five minutes
@@ -18,6 +18,7 @@
   const MOST_PICTURED_NODES = 120;
   const MOST_LABELLED_LINKS = 40;
   const NEWS_EVERY_MS = 5000;     // for screen readers
+  const AGENT_SILENT_SECONDS = 5; // an agent renews itself every second
   const WAITS_LONG_SECONDS = 5;   // without a verdict, what waits this long is shown as stuck
   const SVG = "http://www.w3.org/2000/svg";
 
@@ -195,7 +196,7 @@
       body.replaceChildren();
       body.kept = new Map();
     }
-    for (const id of ["where", "foot", "news"]) put($(id), "");
+    for (const id of ["where", "foot", "news", "agents-note"]) put($(id), "");
     document.title = "Harmonaize";
   }
 
@@ -267,6 +268,7 @@
   async function lookOnce(mine) {
     const slow = look % SLOW_EVERY === 0;
     const wanted = [["jobs", "/v1/jobs"]];
+    if (slow || !kept.agents) wanted.push(["agents", "/v1/agents"]);
     if (operator) {
       wanted.push(["links", "/v1/links"]);
       if (slow || !kept.plans) {
@@ -832,6 +834,50 @@
   }
 
   // ---------------------------------------------------------------------------------------------
+  // Agents
+
+  function showAgents() {
+    const own = list(kept.agents && kept.agents.agents).map((one) => ({...one, key: text(one.id), here: true}));
+    // Tenants are not told at which hosts the others are, so these have no name of their own.
+    const others = list(kept.agents && kept.agents.elsewhere).map((one, i) => ({...one, key: `${i} ${text(one.job)}`, here: false}));
+    const all = own.concat(others);
+    $("agents-none").hidden = all.length > 0;
+    const places = sum(all.map((one) => number(one.places)));
+    put($("agents-note"), all.length === 0 ? "" : `${count(places)} free places of ${count(all.length)} ${all.length === 1 ? "agent" : "agents"}` +
+        `${all.length > MOST_ROWS ? `; ${count(all.length - MOST_ROWS)} are not shown` : ""}.`);
+    rows($("agent-rows"), all.slice(0, MOST_ROWS), (one) => one.key, (one) => {
+      const row = simpleRow(operator ? 8 : 7, operator ? [4, 5, 6] : [3, 4, 5]);
+      row.cells[0].append(name(one.name, `job ${text(one.job).slice(0, 8)}`));
+      row.chip = make("span", {class: "chip"});
+      row.cells[operator ? 3 : 2].append(row.chip);
+      return row;
+    }, updateAgent);
+  }
+
+  function updateAgent(row, one) {
+    const [standing, look_] = one.here ? standingOf(one) : ["", ""];
+    put(row.chip, standing);
+    row.chip.className = `chip ${look_}`;
+    let at = 1;
+    if (operator) put(row.cells[at++], cut(text(one.tenant), 40));
+    put(row.cells[at++], one.here ? "this host" : cut(text(one.address) || "another host", MOST_NAME));
+    ++at;
+    put(row.cells[at], clock(one.began) || "\u2013");
+    row.cells[at++].title = cut(text(one.began), 40);
+    put(row.cells[at++], count(one.places));
+    put(row.cells[at++], one.here ? count(one.ranks_here) : "\u2013");
+    put(row.cells[at++], cut(text(one.problem), 200) || list(one.offers).slice(0, 3).map(offerText).join("; ") || "\u2013");
+  }
+
+  function standingOf(one) {
+    const silent = number(one.lease_seconds) - number(one.gone_in_seconds);
+    if (silent > AGENT_SILENT_SECONDS) return [`\u25b2 silent for ${seconds(silent)}`, "bad"];
+    return text(one.standing) === "attached" ? ["\u25cf attached", "good"] : [cut(text(one.standing), 20), "warn"];
+  }
+
+  const offerText = (one) => `${cut(text(one.kind), 20)}${number(one.ranks) > 0 ? ` of ${count(one.ranks)}` : ""}, ${cut(text(one.state), 20)}`;
+
+  // ---------------------------------------------------------------------------------------------
   // Plans and tenants
 
   const RATIO_SPAN = 3;  // the meter ends at three times what was predicted
@@ -1047,6 +1093,7 @@
     showStuck();
     showCharts();
     showJobs();
+    showAgents();
     if (operator) {
       showFabric();
       showPlans();

@@ -103,8 +103,8 @@ def right_calls(job, event):
         "GET /v1/tickets": (operators, [({}, "", None)]),
         "POST /v1/requirements/check": (everybody, [({}, "", "[collectives]\npriority = 3\n")]),
         "GET /v1/elasticity": (operators, [({}, "", None)]),
-        # Refused: here sizes do not follow the load.
-        "PUT /v1/elasticity/waiting": (operators, []),
+        "PUT /v1/elasticity/waiting": (operators, [
+            ({}, "", {"jobs": [{"name": "newcomer", "ranks": 4, "priority": 1}], "for_seconds": 60})]),
         "GET /v1/policy": (everybody, [({}, "", None)]),
         "PUT /v1/policy": (operators, [({}, "", "[policy]\nmost_priority = 1\n")]),
         "GET /v1/stuck": (operators, [({}, "", None)]),
@@ -261,14 +261,6 @@ def tokens_are_taken_back(document, operator):
         check(answer[0] == expected, f"{answer}")
 
 
-def jobs_wait_only_where_sizes_follow_the_load(document, tenant, operator):
-    body = encoded({"jobs": [{"name": "newcomer", "ranks": 4}], "for_seconds": 60})
-    for caller, expected in ((operator, 409), (tenant, 404)):
-        answer = caller.call("PUT", "/v1/elasticity/waiting", body)
-        document.judge("PUT /v1/elasticity/waiting", f"{caller.name}: jobs wait", answer)
-        check(answer[0] == expected, f"{answer}")
-
-
 def an_agent_comes_and_goes(document, tenant):
     """An agent of a job that has no ranks here is added, read, renewed and ended; after that there is none."""
 
@@ -358,7 +350,7 @@ def main():
     programs = pathlib.Path(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="harmonaize-api-") as name:
         folder = pathlib.Path(name)
-        daemon = Daemon(programs, folder, 0)
+        daemon = Daemon(programs, folder, 0, decides=True)
         ranks = None
         try:
             ranks = Ranks(programs.parent / "lib" / "libnccl.so.2", [daemon.socket] * 2, work_on,
@@ -376,7 +368,6 @@ def main():
                            daemon.new_token(scope="tenant", tenant=str(os.getuid()), days=1))
             document = Document(tenant.call("GET", "/v1/openapi.json")[2])
             right(document, [tenant, operator, token], job)
-            jobs_wait_only_where_sizes_follow_the_load(document, tenant, operator)
             tokens_are_taken_back(document, operator)
             an_agent_comes_and_goes(document, tenant)
             offers_are_answered(document, tenant, operator, job)

@@ -211,6 +211,22 @@ def make_things_happen(world, alice):
     time.sleep(1)
 
 
+def agents_come(world):
+    """Both tenants have an agent at another host than the one at which Alice hears of hers."""
+    for user, job in ((ALICE, ALICES_JOB), (BOB, BOBS_JOB)):
+        def register(job=job):
+            return str(ask(UnixConnection(world.http(world.hosts[1])), "POST", "/v1/agents", {"job": job, "places": 3}).status)
+        if as_user(user, register) != "201":
+            raise AssertionError(f"{job} has no agent")
+    eventually("Alice hears of her agent alone", lambda: [
+        agent["name"] for agent in json.loads(world.alice_asks(world.hosts[0], "/v1/agents")[1])["elsewhere"]] == [ALICES_JOB])
+    told = world.operator(world.hosts[0], "GET", "/v1/agents")["elsewhere"]
+    if len(told) != 2 or not all(agent["address"] for agent in told):
+        raise AssertionError(f"an operator is not told where the agents are: {told}")
+    for words in (("agents",), ("agents", "--json"), ("agents", ALICES_JOB)):
+        world.alice_runs(world.hosts[0], *words)
+
+
 def read_all(world, jobs):
     """All routes that the document has, whether or not they are for tenants, and all commands."""
     document = json.loads(world.alice_asks(world.hosts[0], "/v1/openapi.json")[1])
@@ -329,6 +345,7 @@ def look(world):
         time.sleep(1)
         make_things_happen(world, alice)
         check_own_communicators(world)
+        agents_come(world)
         read_all(world, [ids[ALICES_JOB], ALICES_JOB, ids[BOBS_JOB], BOBS_JOB])
         # What Alice asks for is no answer. A job that is not hers is as one that there is not.
         for job in (ids[BOBS_JOB], BOBS_JOB):

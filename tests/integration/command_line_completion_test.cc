@@ -78,6 +78,7 @@ TEST(BashCompletion, KnowsTheDaemonsJobs) {
   const DaemonProcess daemon;
   ASSERT_TRUE(MakeEvents("llama", 1));
   EXPECT_EQ(CompletedByBash({"jobs", "ll"}, daemon.socket_path()), (Words{"llama"}));
+  EXPECT_EQ(CompletedByBash({"agents", "ll"}, daemon.socket_path()), (Words{"llama"}));
   EXPECT_EQ(CompletedByBash({"events", "--job", "ll"}, daemon.socket_path()), (Words{"llama"}));
   // The socket that the command line names counts.
   EXPECT_EQ(CompletedByBash({"jobs", "--socket", daemon.socket_path(), "ll"}), (Words{"llama"}));

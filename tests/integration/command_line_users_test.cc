@@ -15,6 +15,7 @@
 
 #include "src/ipc/control_socket.h"
 #include "tests/integration/command_line.h"
+#include "tests/support/eventually.h"
 #include "tests/support/other_users.h"
 #include "tests/support/text_checks.h"
 
@@ -348,6 +349,38 @@ TEST_F(CommandsOfUsers, ReadAndAnswerOffersToTheirOwnJobsAlone) {
     ExpectHolds(Command(kAlice, {"promises"}).text, id);
     EXPECT_EQ(Command(kBob, {"promises"}).text, "no promises\n");
     EndJobOfAlice(job);
+  });
+}
+
+TEST_F(CommandsOfUsers, SeeTheAgentsOfTheirOwnJobsAlone) {
+  PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
+    const SystemDaemon daemon;
+    const pid_t launcher = StartAs(kAlice, [] {
+      setenv("HARMONAIZE_SOCKET", kSystemSocket, 1);
+      execl(kCommandLine, kCommandLine, "run", "--no-preload", "-n", "1", "--elastic", "1:4",
+            "--name", "alices", "--", "sleep", "600", nullptr);
+      return 127;
+    });
+    Ran own;
+    EXPECT_TRUE(Eventually(30, [&] {
+      own = Command(kAlice, {"agents"});
+      return own.text.starts_with("agent ");
+    })) << own.text;
+    EXPECT_EQ(LinesLike(own.text, "agent-[0-9a-f]+ +alices +this host +waiting .* 3 .*"), 1)
+        << own.text;
+    EXPECT_EQ(own.text.find("tenant"), std::string::npos) << own.text;
+    EXPECT_EQ(own.text.find("64001"), std::string::npos) << own.text;
+    EXPECT_EQ(Command(kBob, {"agents"}).text, "no agents\n");
+    EXPECT_EQ(Command(kBob, {"agents", "--json"}).text.find("alices"), std::string::npos);
+    const Ran foreign = Command(kBob, {"agents", "alices"});
+    EXPECT_EQ(foreign.status, 1);
+    ExpectHolds(foreign.text, "there is no job 'alices'");
+    const Ran all = Command(0, {"agents", "alices"});
+    EXPECT_EQ(LinesLike(all.text, "agent-[0-9a-f]+ +(uid )?64001 +alices +this host .*"), 1)
+        << all.text;
+    kill(launcher, SIGTERM);
+    StatusOf(launcher);
+    EXPECT_EQ(Command(0, {"agents"}).text, "no agents\n");
   });
 }
 

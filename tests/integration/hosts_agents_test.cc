@@ -119,6 +119,19 @@ TEST(Agents, AHostWithoutRanksTakesPartInAJobByATicket) {
       const TestAgent agent(agent_at, kJob, TicketOf(all), 2);
       EXPECT_EQ(agent.status(), 201);
       agent.AwaitAttached(2);
+      const json told = Call(agent_at, "GET", "/v1/agents").second.at("agents").at(0);
+      EXPECT_EQ(told.at("id"), agent.id());
+      EXPECT_EQ(told.at("ties"), 1);
+      EXPECT_EQ(told.at("has_ticket"), true);
+      // Where it is operators alone are told.
+      const json elsewhere = Call(ranks_at, "GET", "/v1/agents").second.at("elsewhere");
+      EXPECT_EQ(elsewhere.size(), 1U) << elsewhere;
+      EXPECT_EQ(elsewhere.at(0).value("places", 0), 2) << elsewhere;
+      EXPECT_EQ(elsewhere.dump().find("127.0.0"), std::string::npos) << elsewhere;
+      EXPECT_EQ(elsewhere.dump().find("tenant"), std::string::npos) << elsewhere;
+      const Answer to_operators = Call(OperatorSocketPath(ranks_at), "GET", "/v1/agents");
+      const std::string address = to_operators.second.at("elsewhere").at(0).value("address", "");
+      EXPECT_TRUE(address.starts_with("127.0.0.2:")) << to_operators.second;
       // What was said of the job is known there.
       EXPECT_TRUE(Eventually(kAgentWait, [&] {
         const Answer stated = Call(agent_at, "GET", "/v1/jobs/elastic/requirements");
@@ -259,6 +272,7 @@ TEST(Agents, AreNothingToAnotherUser) {
   for (const int host : {0, 1}) {
     ASSERT_EQ(chmod(cluster.daemon(host).folder().c_str(), 0755), 0);
   }
+  const std::string ranks_at = cluster.daemon(0).socket_path();
   const std::string agent_at = cluster.daemon(1).socket_path();
   RunJob(&cluster, {0, 0}, [&](int rank, ncclComm_t all) {
     if (rank == 0) {
@@ -267,6 +281,7 @@ TEST(Agents, AreNothingToAnotherUser) {
       agent.AwaitAttached(2);
       const pid_t bob = StartAs(kBob, [&] {
         EXPECT_EQ(Call(agent_at, "GET", "/v1/agents").second.at("agents").size(), 0U);
+        EXPECT_EQ(Call(ranks_at, "GET", "/v1/agents").second.at("elsewhere").size(), 0U);
         const std::string path = "/v1/agents/" + agent.id();
         for (const char* const method : {"GET", "DELETE"}) {
           EXPECT_EQ(Call(agent_at, method, path).first, 404) << method;
@@ -282,6 +297,17 @@ TEST(Agents, AreNothingToAnotherUser) {
         int added = 0;
         while (TestAgent(agent_at, "job " + std::to_string(added), "", 1).status() == 201) ++added;
         EXPECT_LE(added, 64);
+        // Nor can it have daemons tell each other of agents that come and go without end.
+        EXPECT_EQ(Call(agent_at, "DELETE", "/v1/agents/" + thief.id()).first, 200);
+        Answer refused;
+        EXPECT_TRUE(Eventually(kAgentWait, [&] {
+          refused = Call(agent_at, "POST", "/v1/agents", {{"job", "again"}, {"places", 1}});
+          if (refused.first == 201) {
+            Call(agent_at, "DELETE", "/v1/agents/" + refused.second.value("id", ""));
+          }
+          return refused.second.dump().find("register agents too often") != std::string::npos;
+        }));
+        EXPECT_EQ(refused.first, 429) << refused.second;
         return ::testing::Test::HasFailure() ? 1 : 0;
       });
       EXPECT_EQ(StatusOf(bob), 0);

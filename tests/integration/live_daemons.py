@@ -72,7 +72,8 @@ class Daemon:
     """One daemon, in a folder of its own, which stays when it is stopped and started again. Its TCP port is
     one that was free when it was started: it takes one, and its log says which."""
 
-    def __init__(self, programs, folder, number, certificate=None):
+    def __init__(self, programs, folder, number, certificate=None, decides=False):
+        """With `decides` it is the controller of its cluster, and decides on the sizes of elastic jobs."""
         self.program = str(programs / "harmonaized")
         self.folder = folder / f"daemon{number}"
         self.folder.mkdir()
@@ -86,9 +87,11 @@ class Daemon:
             key.write_text("a key that only this test's daemons know, 32 bytes and more\n")
         tls = "" if certificate is None else (f'certificate_file = "{certificate[0]}"\n'
                                               f'key_file = "{certificate[1]}"\n')
+        address = f"127.0.0.{number + 1}:{free_port() if decides else 0}"
+        controller = f'controller = "{address}"\n[elastic]\nenabled = true\n' if decides else ""
         (self.folder / "provider.toml").write_text(
             f'[http]\nlisten = "127.0.0.1:0"\n{tls}'
-            f'[cluster]\naddress = "127.0.0.{number + 1}:0"\nkey_file = "{key}"\n'
+            f'[cluster]\naddress = "{address}"\nkey_file = "{key}"\n{controller}'
             '[calibration]\nagain = false\n')
         self.process = None
         self.start()

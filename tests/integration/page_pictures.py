@@ -28,6 +28,18 @@ def start_job(laboratory, programs, name, kind, hosts, *words):
                             env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def socket_of(laboratory, host):
+    return str(laboratory.folder / "state" / laboratory.name / "hosts" / host / "harmonaized.sock")
+
+
+def start_agent(laboratory, programs, name, host, places):
+    """A launcher that would start more ranks of the job at the host. It has started one process, which only waits."""
+    environment = dict(laboratory.environment, HARMONAIZE_SOCKET=socket_of(laboratory, host))
+    return subprocess.Popen([str(programs / "harmonaize"), "run", "--no-preload", "-n", "1", "--elastic", f"1:{places + 1}", "--name",
+                             name, "--", "sleep", str(JOB_SECONDS)],
+                            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def take(browser, folder):
     for scheme, name in (("light", "status-page.webp"), ("dark", "status-page-dark.webp")):
         browser.scheme(scheme)
@@ -47,15 +59,15 @@ def main():
         return 1
     with laboratory_of(programs, pathlib.Path(FABRIC).read_text()) as laboratory:
         folder = laboratory.folder
-        jobs = []
+        jobs, agents = [], []
         dashboard = None
         try:
             laboratory.serve()
             jobs.append(start_job(laboratory, programs, "llama-70b", "training", "", "-b", "4M", "-c", "0.02"))
             jobs.append(start_job(laboratory, programs, "ranking-eval", "inference", "host0,host2", "-b", "64K", "-c", "0.001"))
-            socket = folder / "state" / laboratory.name / "hosts" / "host0" / "harmonaized.sock"
+            agents += [start_agent(laboratory, programs, "llama-70b", host, places) for host, places in (("host0", 3), ("host3", 7))]
             dashboard = subprocess.Popen([str(programs / "harmonaize"), "dashboard", "--operator", "--no-browser", "--socket",
-                                          str(socket)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+                                          socket_of(laboratory, "host0")], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
             browser = Browser(program, str(folder / "profile"), width=WIDTH)
             try:
                 browser.open(dashboard.stdout.readline().strip())
@@ -66,13 +78,16 @@ def main():
                 browser.listen(SHOWN_AFTER_SECONDS / 4)
                 laboratory.disturb("flow-end")
                 browser.listen(SHOWN_AFTER_SECONDS / 4)
+                browser.eventually("both agents are shown", "document.querySelectorAll('#agent-rows tr').length === 2")
                 take(browser, target)
             finally:
                 browser.close()
         finally:
             laboratory.enough()
-            for job in jobs:
-                job.wait()
+            for agent in agents:
+                agent.terminate()
+            for process in jobs + agents:
+                process.wait()
             if dashboard is not None:
                 dashboard.terminate()
                 dashboard.wait()

@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 
 from live_browser import Browser, find_browser
 from live_daemons import UnixConnection, ask, eventually, free_port, two_daemons
@@ -210,6 +211,32 @@ class Job:
             process.wait()
 
 
+class Agent:
+    """An agent of a job at a daemon, which renews itself until it is ended, or falls silent."""
+
+    def __init__(self, daemon, job, places):
+        answer = daemon.as_tenant("POST", "/v1/agents", {"job": job, "places": places})
+        check(answer.status == 201, f"the job has an agent: {answer.text}")
+        self.target = f"/v1/agents/{answer.json()['id']}"
+        self.daemon = daemon
+        self.places = places
+        self.silent = threading.Event()
+        self.thread = threading.Thread(target=self.renew)
+        self.thread.start()
+
+    def renew(self):
+        while not self.silent.wait(1):
+            self.daemon.as_tenant("PUT", self.target, {"places": self.places})
+
+    def fall_silent(self):
+        self.silent.set()
+        self.thread.join()
+
+    def end(self):
+        self.fall_silent()
+        self.daemon.as_tenant("DELETE", self.target)
+
+
 class Dashboard:
     """harmonaize dashboard, as this user or another."""
 
@@ -277,6 +304,32 @@ def shows_a_job(browser, dashboard):
     browser.eventually("more operations are counted", f"({OPERATIONS}) > {first}")
     browser.eventually("the throughput is drawn", "document.querySelectorAll('#chart-bytes path').length > 0")
     check(re.search(r"[1-9].*B/s", browser.text_of("#chart-bytes .value")), browser.text_of("#chart-bytes"))
+
+
+AGENTS = "[...document.querySelectorAll('#agent-rows tr')].map((row) => row.innerText.replace(/\\s+/g, ' '))"
+
+
+def shows_who_can_start_ranks(browser, daemons, where):
+    """The job's agents at two hosts, of which tenants are not told the other one. In between one is silent, and then gone."""
+    check(browser.value("document.querySelector('#agents-none').checkVisibility()"), "it says that there are no agents")
+    job = daemons[0].as_tenant("GET", "/v1/jobs").json()["jobs"][0]["name"]
+    here, elsewhere = Agent(daemons[0], job, 3), Agent(daemons[1], job, 4)
+    try:
+        browser.eventually("both agents are listed", f"({AGENTS}).length === 2")
+        own, other = browser.value(AGENTS)
+        check(own.startswith("<img") and re.search(r"this host . attached \d\d:\d\d:\d\d 3 2 ", own), own)
+        check(other.startswith("<img") and f" {where}" in other and " 4 " in other, other)
+        check(browser.value("document.querySelectorAll('#agents img, #agents script').length") == 0, "the name is text")
+        check(browser.text_of("#agents-note") == "7 free places of 2 agents.", browser.text_of("#agents-note"))
+        check(not browser.value("document.querySelector('#agents-none').checkVisibility()"), "it does not say that there are none")
+        here.fall_silent()
+        browser.eventually("it is seen that one is silent", f"({AGENTS}).some((row) => row.includes('silent for'))")
+        browser.eventually("it is forgotten", f"({AGENTS}).length === 1")
+    finally:
+        here.end()
+        elsewhere.end()
+    browser.eventually("none is left", "document.querySelector('#agents-none').checkVisibility()")
+    check(browser.value(AGENTS) == [], "nor a row")
 
 
 def shows_operators_links_plans_and_tenants(browser):
@@ -356,8 +409,8 @@ def works_by_keyboard(browser):
         order.append(browser.value(FOCUSED))
         if order[-1].startswith("Tenants of"):
             break
-    expected = ["Skip to the content", "Now", "Jobs", "Fabric", "Plans", "Tenants", "Events", "Pause", "Jobs", "<img",
-                "Links as a table", "Severity", "Text", "Events, newest first", "Plans", "Tenants"]
+    expected = ["Skip to the content", "Now", "Jobs", "Fabric", "Agents", "Plans", "Tenants", "Events", "Pause", "Jobs", "<img",
+                "Links as a table", "Severity", "Text", "Events, newest first", "Agents", "Plans", "Tenants"]
     check(len(order) == len(expected) and all(one.startswith(word) for one, word in zip(order, expected)), f"Tab leads to {order}")
     check(browser.value("getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus is seen")
     browser.value("document.querySelector('#job-rows .expand').focus()")
@@ -421,14 +474,17 @@ def shows_a_tenant_its_own_jobs_alone(browser, dashboard):
 
 
 def shows_another_tenant_nothing(browser, programs, daemon):
+    agent = Agent(daemon, daemon.as_tenant("GET", "/v1/jobs").json()["jobs"][0]["name"], 3)
     dashboard = Dashboard(programs, daemon, user=OTHER_USER)
     try:
         browser.open(dashboard.link)
         browser.eventually("the page is live", "/live/.test(document.querySelector('#connection')?.innerText)")
         browser.eventually("it has no jobs", "document.querySelector('#jobs-none').checkVisibility()")
+        browser.eventually("it has no agents", "document.querySelector('#agents-none').checkVisibility()")
         check("<img" not in browser.value("document.body.innerText"), "nothing of the other tenant's is there")
     finally:
         dashboard.end()
+        agent.end()
 
 
 def asks_for_a_token_over_tcp(browser, daemon):
@@ -466,6 +522,7 @@ def in_a_browser(program, programs, folder, daemons):
         eventually("the job runs", lambda: any(one["operations"] > 0 for one in daemons[0].as_operator("GET", "/v1/jobs").json()["jobs"]))
         dashboard = Dashboard(programs, daemons[0])
         shows_a_tenant_its_own_jobs_alone(browser, dashboard)
+        shows_who_can_start_ranks(browser, daemons, "another host")
         no_complaints(browser, dashboard.origin)
         dashboard.end()
         if os.getuid() == 0 and others_can_run(programs / "harmonaize"):
@@ -483,6 +540,7 @@ def in_a_browser(program, programs, folder, daemons):
         dashboard = Dashboard(programs, daemons[0], "--operator")
         shows_a_job(browser, dashboard)
         shows_operators_links_plans_and_tenants(browser)
+        shows_who_can_start_ranks(browser, daemons, "root 127.0.0.2:" if os.getuid() == 0 else "127.0.0.2:")
         works_by_keyboard(browser)
         is_told_to_screen_readers(browser)
         is_read_in_both_schemes(browser)

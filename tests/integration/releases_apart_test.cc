@@ -16,8 +16,11 @@
 
 #include "cli/daemon_document.h"
 #include "include/harmonaize.h"
+#include "src/ipc/operator_socket.h"
 #include "src/ipc/session_versions.h"
 #include "tests/integration/command_line.h"
+#include "tests/support/daemon_http.h"
+#include "tests/support/eventually.h"
 #include "tests/support/hostile_session.h"
 #include "tests/support/hosts_case.h"
 
@@ -227,10 +230,10 @@ constexpr char kBefore[] = "6";  // the version between daemons without tickets
 /// A cluster whose host 1 has been, or has not been, updated.
 class MixedCluster {
  public:
-  MixedCluster(const std::string& first, const std::string& second) {
+  MixedCluster(const std::string& first, const std::string& second, bool keep_logs = false) {
     {
       const DaemonsSpeak speak("", first);
-      cluster_ = std::make_unique<TestCluster>(1, Impatient());
+      cluster_ = std::make_unique<TestCluster>(1, Impatient(), "", "", keep_logs);
     }
     const DaemonsSpeak speak("", second);
     cluster_->AddHost();
@@ -288,6 +291,43 @@ TEST(ClusterReleasesApart, WhatTheOtherHostDoesNotKnowIsRefusedInWords) {
   const Ended status = RunCommand({"status"}, cluster->daemon(0).socket_path());
   EXPECT_NE(status.output.find("of these, 1 of an earlier release"), std::string::npos)
       << status.output;
+}
+
+Answer Call(const std::string& socket, const std::string& method, const std::string& target,
+            const std::string& body = "") {
+  return Ask(socket, {.method = method, .target = target, .body = body});
+}
+
+// Host 0 is the home, host 1 has not been updated, and host 2 makes an offer.
+TEST(ClusterReleasesApart, OffersPassOverAHostThatDoesNotKnowThem) {
+  MixedCluster cluster("", kBefore, /*keep_logs=*/true);
+  cluster->AddHost();
+  const std::string home = cluster->daemon(0).socket_path();
+  const std::string old = cluster->daemon(1).socket_path();
+  const std::string maker = cluster->daemon(2).socket_path();
+  setenv("HARMONAIZE_JOB", "mixed", 1);
+  RunOnHosts(cluster.get(), {0, 1, 2}, [&](int rank, ncclComm_t communicator) {
+    EXPECT_EQ(CountRanks(communicator), 3);
+    if (rank == 0) {
+      const Answer made =
+          Call(OperatorSocketPath(maker), "POST", "/v1/offers",
+               R"({"job": "mixed", "kind": "grow", "ranks": 1, "within_seconds": 600})");
+      EXPECT_EQ(made.first, 200) << made.second;
+      const std::string offer = "/v1/offers/" + made.second.value("id", "");
+      EXPECT_TRUE(Eventually(20, [&] { return Call(home, "GET", offer).first == 200; }));
+      // It goes to all hosts of the job but the one from which it comes.
+      const Answer accepted = Call(home, "POST", offer + "/accept");
+      EXPECT_EQ(accepted.first, 200) << accepted.second;
+      EXPECT_EQ(Call(maker, "GET", offer).second.value("state", ""), "accepted");
+      EXPECT_EQ(Call(old, "GET", offer).first, 404);
+    }
+    EXPECT_EQ(CountRanks(communicator), 3);
+  });
+  unsetenv("HARMONAIZE_JOB");
+  EXPECT_EQ(cluster->daemon(1).Stop(), 0);
+  const std::string log = cluster->daemon(1).Log();
+  EXPECT_NE(log.find("in version 6 of the protocol"), std::string::npos) << log;
+  EXPECT_EQ(log.find("does not know"), std::string::npos) << log;
 }
 
 TEST(ClusterReleasesApart, HostsThatAreFurtherApartSaySo) {

@@ -8,6 +8,8 @@ uint32_t FirstVersionOf(MessageKind kind) {
   switch (kind) {
     case MessageKind::kAskLost:
     case MessageKind::kLost:
+    case MessageKind::kJobOffer:
+    case MessageKind::kOfferAnswer:
     case MessageKind::kAskTickets:
     case MessageKind::kTickets:
     case MessageKind::kCome:
