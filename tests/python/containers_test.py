@@ -8,19 +8,20 @@ import subprocess
 
 import pytest
 
-from agents_test import has_ended, launched
+from agents_test import has_ended
 from daemons import BUILD, PATIENCE_SECONDS, Daemon, eventually
+from launchers import launched
 
 # The host's programs without its /tmp and /run, where the daemon's socket and tickets are.
 CONTAINER = [
     *("bwrap", "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"),
-    *("--tmpfs", "/tmp", "--tmpfs", "/run"),
+    *("--tmpfs", "/tmp", "--tmpfs", "/run"),  # noqa: S108
 ]
 
 
 def why_no_container() -> str:
     """Why no container can be made here; "" if one can."""
-    if BUILD.is_relative_to("/tmp"):
+    if BUILD.is_relative_to("/tmp"):  # noqa: S108
         return "the build folder would not be in the container"
     try:
         made = subprocess.run([*CONTAINER, "true"], check=False, capture_output=True, text=True)

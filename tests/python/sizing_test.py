@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 import typing
 
@@ -41,7 +42,7 @@ def sizing_daemon(places: int, more: str = "") -> typing.Iterator[Daemon]:
 
 def elasticity(daemon: Daemon) -> dict[str, typing.Any]:
     """What the daemon knows and has decided."""
-    document = daemon.operator().call("GET", "/v1/elasticity")
+    document: dict[str, typing.Any] = daemon.operator().call("GET", "/v1/elasticity")
     assert document["enabled"]
     return document
 
@@ -88,9 +89,7 @@ def test_free_places_are_offered_and_asked_back_for_who_waits(tmp_path: pathlib.
 def test_a_job_at_two_hosts_is_offered_places_at_both_by_the_controller(tmp_path: pathlib.Path) -> None:
     port = free_port()
     with contextlib.ExitStack() as stack:
-        here, there = (
-            stack.enter_context(sizing_daemon(2, CLUSTER.format(host=host, port=port))) for host in (1, 2)
-        )
+        here, there = (stack.enter_context(sizing_daemon(2, CLUSTER.format(host=host, port=port))) for host in (1, 2))
         name = ["--elastic", "1:8", "--name", "sized-hosts"]
         run = stack.enter_context(launched(here, tmp_path / "here", "-n", "1", *name, rank=WORK))
         run.await_size(2)
@@ -117,16 +116,16 @@ def taken(daemon: Daemon) -> list[dict[str, typing.Any]] | None:
     return hosts if len(hosts) == 2 and all(one["free"] == 0 for one in hosts) else None
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes other users")
 def test_a_tenant_has_no_more_than_its_share_whatever_it_tells(tmp_path: pathlib.Path) -> None:
     with contextlib.ExitStack() as stack:
         daemon = stack.enter_context(sizing_daemon(6))
-        honest = stack.enter_context(
-            launched(daemon, tmp_path / "honest", "-n", "1", "--elastic", "1:6", "--name", "honest", rank=WORK, user=64012)
-        )
+        options = ["-n", "1", "--elastic", "1:6", "--name"]
+        honest = stack.enter_context(launched(daemon, tmp_path / "honest", *options, "honest", rank=WORK, user=64012))
         honest.await_size(6)
         # The other one tells of steps that end a thousand times as soon.
         liar = stack.enter_context(
-            launched(daemon, tmp_path / "liar", "-n", "1", "--elastic", "1:6", "--name", "liar", rank=[*WORK, "--boast"], user=64013)
+            launched(daemon, tmp_path / "liar", *options, "liar", rank=[*WORK, "--boast"], user=64013)
         )
         liar.await_size(3)
         eventually("both have three ranks", lambda: sizes(daemon) == {"honest": 3, "liar": 3})

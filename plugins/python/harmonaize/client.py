@@ -124,7 +124,7 @@ class Client:
         request = Request("POST", path_of("v1", "requirements", "check"), toml=toml_text(requirements))
         return Grant.from_fields(self._answer_to(request))
 
-    def report_progress(
+    def report_progress(  # noqa: PLR0913
         self,
         job: str,
         step: int,

@@ -11,8 +11,8 @@ from harmonaize.requirements import Values
 @dataclasses.dataclass(frozen=True)
 class TenantPolicy:
     """The bounds of one tenant's jobs, or of all. Rates and durations are texts with a unit. 0 grants no floor, sets no
-    cap, leaves elastic jobs their share of all places, and leaves all processors. `defaults` are what jobs count as having said. `tenant` and `exists`, which says
-    whether a tenant has this name, are for operators.
+    cap, leaves elastic jobs their share of all places, and leaves all processors. `defaults` are what jobs count as
+    having said. `tenant` and `exists`, which says whether a tenant has this name, are for operators.
     """
 
     most_priority: int
