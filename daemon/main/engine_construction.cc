@@ -128,6 +128,9 @@ ReportSources Engine::report_sources() {
           .diagnosis = &*diagnosis_,
           .announcements = events_ == nullptr ? nullptr : &events_->announcements(),
           .drain = events_ == nullptr ? nullptr : &events_->drain(),
+          .agents = agents_.has_value() ? &*agents_ : nullptr,
+          .offers = offers_.has_value() ? &*offers_ : nullptr,
+          .sizing = sizing_.has_value() ? &*sizing_ : nullptr,
           .usage = &*usage_};
 }
 

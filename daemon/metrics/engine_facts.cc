@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "daemon/agents/agents.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/control/control_loop.h"
@@ -48,6 +50,7 @@ EngineFacts FactGatherer::Gather(const ReportSources& sources) {
   GatherTenants(sources, &facts);
   GatherCommunicators(sources, &facts);
   GatherAnnouncements(sources, &facts);
+  GatherElastic(sources, &facts);
   GatherNetwork(sources, &facts);
   facts.gather_seconds = static_cast<double>(MonotonicNanoseconds() - begun_ns) * 1e-9;
   return facts;
@@ -97,6 +100,17 @@ void FactGatherer::GatherAnnouncements(const ReportSources& sources, EngineFacts
   announcements.draining = sources.drain->state() != Drain::State::kServing;
   announcements.drain_deadline_seconds =
       static_cast<double>(sources.drain->order().deadline_seconds.value_or(0));
+}
+
+void FactGatherer::GatherElastic(const ReportSources& sources, EngineFacts* facts) {
+  if (sources.offers == nullptr) return;
+  ElasticFacts& elastic = facts->elastic;
+  elastic.offers = sources.offers->Counts();
+  for (const AgentReport& agent : sources.agents->own().All(std::nullopt)) {
+    ++elastic.agents;
+    elastic.agent_places += static_cast<uint64_t>(agent.places);
+  }
+  elastic.sizing = sources.sizing->Counts();
 }
 
 void FactGatherer::GatherNetwork(const ReportSources& sources, EngineFacts* facts) {

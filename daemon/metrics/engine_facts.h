@@ -9,9 +9,11 @@
 
 #include "daemon/communicator/communicator_counts.h"
 #include "daemon/metrics/usage_ledger.h"
+#include "daemon/offers/offers.h"
 #include "daemon/plans/congestion.h"
 #include "daemon/quota/holdings.h"
 #include "daemon/reports/report_sources.h"
+#include "daemon/sizing/sizing.h"
 #include "daemon/sources/cloud_notice.h"
 #include "src/executor/host/executor.h"
 #include "src/transport/transport.h"
@@ -52,6 +54,14 @@ struct AnnouncementFacts {
   double drain_deadline_seconds = 0;  ///< Since 1970; 0: none.
 };
 
+/// Numbers of what elastic jobs are offered at this host.
+struct ElasticFacts {
+  OfferCounts offers;
+  uint64_t agents = 0;
+  uint64_t agent_places = 0;  ///< Ranks that they would start.
+  SizingCounts sizing;
+};
+
 /// What the engine knows that metrics and bills are made from. Thread: any, once it is made.
 struct EngineFacts {
   double started_seconds = 0;  ///< Since 1970; always the same.
@@ -74,6 +84,7 @@ struct EngineFacts {
   uint64_t ended_jobs = 0;  ///< Ended jobs that are remembered.
 
   AnnouncementFacts announcements;
+  ElasticFacts elastic;
 
   bool in_cluster = false;
   uint64_t linked_daemons = 0;
@@ -97,6 +108,7 @@ class FactGatherer {
   void GatherTenants(const ReportSources& sources, EngineFacts* facts);
   void GatherCommunicators(const ReportSources& sources, EngineFacts* facts);
   void GatherAnnouncements(const ReportSources& sources, EngineFacts* facts);
+  void GatherElastic(const ReportSources& sources, EngineFacts* facts);
   void GatherNetwork(const ReportSources& sources, EngineFacts* facts);
   void GatherRails(const ReportSources& sources, EngineFacts* facts);
 

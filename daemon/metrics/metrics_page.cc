@@ -128,6 +128,44 @@ void AddAnnouncements(const AnnouncementFacts& facts, Page* page) {
       .Add(facts.drain_deadline_seconds);
 }
 
+void AddOffers(const OfferCounts& counts, Page* page) {
+  static constexpr const char* kOutcomes[] = {
+      "declined", "expired", "withdrawn", "fulfilled", "broken_by_provider", "broken_by_tenant"};
+  Family open = page->Gauge("offers", "Offers of this host to jobs that have not ended.");
+  Family ended =
+      page->Counter("offers_ended_total", "Offers of this host that have ended, by how.");
+  for (size_t kind = 0; kind < counts.open.size(); ++kind) {
+    const std::string name(NameOf(static_cast<OfferKind>(kind)));
+    for (size_t state = 0; state < counts.open[kind].size(); ++state) {
+      open.Add(counts.open[kind][state],
+               {{"kind", name}, {"state", std::string(NameOf(static_cast<OfferState>(state)))}});
+    }
+    for (size_t outcome = 0; outcome < counts.ended[kind].size(); ++outcome) {
+      ended.Add(counts.ended[kind][outcome], {{"kind", name}, {"outcome", kOutcomes[outcome]}});
+    }
+  }
+}
+
+/// A host at which sizes do not follow the load has no samples of the last two, but their names.
+void AddElastic(const ElasticFacts& facts, Page* page) {
+  AddOffers(facts.offers, page);
+  page->Gauge("agents", "Launchers on this host that start ranks of elastic jobs.")
+      .Add(facts.agents);
+  page->Gauge("agent_places", "Ranks that they would start now.").Add(facts.agent_places);
+  Family places = page->Gauge("elastic_places",
+                              "Places for ranks on this host: all, those that are free, and those "
+                              "that ranks are to leave.");
+  Family decisions =
+      page->Counter("elastic_decisions_total",
+                    "Offers that this daemon has decided on by the load, for all hosts.");
+  const SizingCounts& sizing = facts.sizing;
+  if (!sizing.enabled) return;
+  places.Add(sizing.places, {{"state", "all"}})
+      .Add(sizing.free, {{"state", "free"}})
+      .Add(sizing.coming, {{"state", "coming"}});
+  decisions.Add(sizing.grows, {{"kind", "grow"}}).Add(sizing.reclaims, {{"kind", "reclaim"}});
+}
+
 void AddCommunicators(const EngineFacts& facts, Page* page) {
   static constexpr const char* kStates[] = {"ready", "revoked", "broken"};
   Family states = page->Gauge("communicators", "Communicators on this host, by their state.");
@@ -377,6 +415,7 @@ std::string MetricsPage(const EngineFacts& facts, const std::vector<NamedTenant>
   AddDaemon(facts, &page);
   AddWorkers(facts.executor, &page);
   AddAnnouncements(facts.announcements, &page);
+  AddElastic(facts.elastic, &page);
   AddCommunicators(facts, &page);
   AddUsage(tenants, &page);
   AddHoldings(facts, tenants, &page);

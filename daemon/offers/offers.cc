@@ -39,6 +39,13 @@ constexpr double kJobStaysAwaySeconds = 60;
 /// accepted, counts as one that does not want to be asked: its places were held for nothing.
 constexpr double kLeftAloneSeconds = 600;
 
+/// Returns the place of an offer that has ended in OfferCounts::ended.
+size_t OutcomeOf(const Offer& offer) {
+  const auto outcome =
+      static_cast<size_t>(offer.state) - static_cast<size_t>(OfferState::kDeclined);
+  return outcome + (offer.broken_by == OfferParty::kTenant ? 1 : 0);
+}
+
 /// Returns until when the daemon does not ask a job by itself after an offer that has ended; 0: it
 /// may at once.
 double QuietAfter(const Offer& offer) {
@@ -320,7 +327,8 @@ void Offers::TakeAnswer(const std::string& id, const OfferAnswer& answer) {
 void Offers::AnswerInAdvanceFor(OfferBook::Entry& entry) {
   const Job* const job = JobOf(entry.offer);
   const int32_t size = job == nullptr ? 0 : services_.agents->own().RanksOf(*job);
-  // A counter-proposal that was made so is looked at again, too: the job's size was another one then.
+  // A counter-proposal that was made so is looked at again, too: the job's size was another one
+  // then.
   const bool is_open = entry.offer.state == OfferState::kOffered ||
                        (entry.offer.state == OfferState::kCountered &&
                         entry.offer.last_answer == entry.answer_in_advance);
@@ -353,6 +361,7 @@ void Offers::Change(OfferBook::Entry& entry, Offer next) {
     entry.sessions = ranks_.Name(*job, &next);
   }
   book_.Change(entry, next);
+  if (next.has_ended()) ++ended_[static_cast<size_t>(next.kind)][OutcomeOf(next)];
   Log(LogLevel::kInfo, kLogInit, "{} to job '{}' of {} is {}{}{}", next.id,
       next.job_name.empty() ? next.job.text() : next.job_name, next.tenant.name, NameOf(next.state),
       next.reason.empty() ? "" : ": ", next.reason);
@@ -605,6 +614,15 @@ std::map<const Job*, OfferStanding> Offers::Standings() const {
     if (offer.state == OfferState::kAccepted) standing.leaving_ranks += std::max(0, -to_come);
   });
   return standings;
+}
+
+OfferCounts Offers::Counts() const {
+  OfferCounts counts{.ended = ended_};
+  book_.VisitOwn([&](const Offer& offer) {
+    if (offer.has_ended()) return;
+    ++counts.open[static_cast<size_t>(offer.kind)][static_cast<size_t>(offer.state)];
+  });
+  return counts;
 }
 
 bool Offers::IsOwn(const std::string& id) {

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -51,6 +52,15 @@ struct OfferOrder {
   std::string notice = {};  ///< Offer::notice.
   /// Whether the job is asked although it did not want to be asked again so soon.
   bool insists = false;
+};
+
+/// Numbers of a host's own offers, by OfferKind.
+struct OfferCounts {
+  /// Of those that have not ended, by OfferState up to kAccepted.
+  std::array<std::array<uint64_t, 3>, kOfferKindCount> open{};
+  /// Of those that have ended since the daemon began: declined, expired, withdrawn, fulfilled,
+  /// broken by the provider, broken by the tenant.
+  std::array<std::array<uint64_t, 6>, kOfferKindCount> ended{};
 };
 
 /// What a host's own offers about the ranks of a job say of it.
@@ -111,6 +121,7 @@ class Offers final : public CommunicatorObserver {
   std::vector<pid_t> ProcessesToLeave(const Job& job, double within_seconds);
   /// Returns where jobs here stand whose ranks are, or were lately, part of this daemon's offers.
   std::map<const Job*, OfferStanding> Standings() const;
+  OfferCounts Counts() const;
   /// Returns whether this daemon has made the offer.
   bool IsOwn(const std::string& id);
 
@@ -164,6 +175,7 @@ class Offers final : public CommunicatorObserver {
   OfferExchange exchange_;
   RateTable answers_;  ///< By tenant.
   LoopTimer next_look_;
+  decltype(OfferCounts::ended) ended_{};
   std::map<std::string, double> gone_since_;  ///< By Offer::id: since when its job is not here.
   std::set<std::string> owed_;  ///< Own offers of which another daemon did not take the news.
   Lifetime lifetime_;

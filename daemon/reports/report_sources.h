@@ -8,6 +8,7 @@ class Executor;
 
 namespace harmonaize::daemon {
 
+class Agents;
 class Announcements;
 class Cluster;
 class CommunicatorCounts;
@@ -17,8 +18,10 @@ class Diagnosis;
 class Drain;
 class HostTuning;
 class JobTable;
+class Offers;
 class PendingFormations;
 class SessionTable;
+class Sizing;
 class TenantTable;
 class UsageLedger;
 struct Config;
@@ -42,6 +45,9 @@ struct ReportSources {
   const Diagnosis* diagnosis = nullptr;
   const Announcements* announcements = nullptr;  ///< nullptr: the daemon tells no events.
   const Drain* drain = nullptr;                  ///< The same.
+  const Agents* agents = nullptr;                ///< The same.
+  const Offers* offers = nullptr;                ///< The same.
+  const Sizing* sizing = nullptr;                ///< The same.
   UsageLedger* usage = nullptr;
 };
 

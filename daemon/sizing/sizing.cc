@@ -58,7 +58,8 @@ Sizing::Sizing(const Services& services)
           ElasticPace{.settle_seconds = services.config->settle_seconds})) {}
 
 void Sizing::Begin() {
-  if (!services_.config->enabled) return;
+  counts_.enabled = services_.config->enabled;
+  if (!counts_.enabled) return;
   const auto every = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(services_.config->look_every_seconds));
   const Status started = next_look_.Start(every, [this] { Look(); });
@@ -82,6 +83,9 @@ void Sizing::Look() {
   GuardedAndLogged("a look at elastic jobs", [&] {
     const double now = UnixSeconds();
     HostSizesMessage sizes = sight_.Look(now);
+    counts_.places = sizes.places;
+    counts_.free = sizes.free;
+    counts_.coming = sizes.coming;
     if (!decides()) return TellController(std::move(sizes));
     book_.Take(kThisDaemon, std::move(sizes), now);
     Decide();
@@ -202,6 +206,7 @@ void Sizing::Ask(const SizingLook::Host& host, const SizedJob& job, const Elasti
                          .expected_step_seconds = message.expected_step_seconds,
                          .confidence = message.confidence});
   if (decisions_.size() > kMostDecisions) decisions_.pop_back();
+  ++(offer.grows ? counts_.grows : counts_.reclaims);
   if (host.peer == kThisDaemon) return MakeOffer(message);
   services_.cluster->Send(host.peer, message);
 }

@@ -45,6 +45,16 @@ struct SizeDecision {
   double confidence = 0;
 };
 
+/// Numbers of this host, for monitoring.
+struct SizingCounts {
+  bool enabled = false;
+  int places = 0;
+  int free = 0;
+  int coming = 0;
+  uint64_t grows = 0;     ///< Decisions of this daemon since it began.
+  uint64_t reclaims = 0;  ///< Likewise.
+};
+
 /// What the daemon that decides knows and has decided, for people. A plain value.
 struct SizingReport {
   bool enabled = false;
@@ -85,6 +95,7 @@ class Sizing {
   /// decide, with the address of the one that does.
   Status SetWaiting(std::vector<NewcomerJob> waiting, double for_seconds);
   SizingReport Report() const;
+  SizingCounts Counts() const { return counts_; }
 
   /// Most jobs that may wait: as far as a scheduler looks ahead.
   static constexpr size_t kMostWaiting = 256;
@@ -110,6 +121,7 @@ class Sizing {
   SizingLook look_;  ///< The last one.
   std::vector<NewcomerJob> waiting_;
   double waiting_until_seconds_ = 0;
+  SizingCounts counts_;
   std::deque<SizeDecision> decisions_;  ///< The newest first.
   std::optional<transport::PeerId> controller_;
   bool is_reaching_ = false;

@@ -48,6 +48,7 @@ EngineFacts FullFacts() {
   facts.executor.workers.resize(2);
   facts.tenants.resize(1);
   facts.in_cluster = true;
+  facts.elastic.sizing.enabled = true;
   facts.rails["eth0"] = {.connections = 1};
   facts.fabric_links.push_back({.name = "l0", .from = "a", .to = "b", .stated = 1e9});
   return facts;
@@ -109,6 +110,18 @@ TEST(MetricsPage, NumbersAreWhole) {
   const std::string page = MetricsPage(facts, {tenant}, FullCounts());
   EXPECT_NE(page.find("harmonaize_tenant_bytes_total{tenant=\"alice\"} 123456789012345\n"),
             std::string::npos);
+}
+
+TEST(MetricsPage, OffersAreCountedByKindAndOutcome) {
+  EngineFacts facts = FullFacts();
+  facts.elastic.offers.open[static_cast<size_t>(OfferKind::kReclaim)][2] = 3;
+  facts.elastic.offers.ended[static_cast<size_t>(OfferKind::kGrow)][5] = 7;
+  const std::string page = MetricsPage(facts, {}, FullCounts());
+  for (const char* const line :
+       {"harmonaize_offers{kind=\"reclaim\",state=\"accepted\"} 3\n",
+        "harmonaize_offers_ended_total{kind=\"grow\",outcome=\"broken_by_tenant\"} 7\n"}) {
+    EXPECT_NE(page.find(line), std::string::npos) << line << page;
+  }
 }
 
 TEST(MetricsPage, AHostThatStandsAloneHasNoSamplesOfANetwork) {
