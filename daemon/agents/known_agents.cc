@@ -33,8 +33,7 @@ JobTable::Key KeyOf(const Job& job) {
 
 }  // namespace
 
-std::ranges::subrange<KnownAgents::OfJobs::const_iterator> KnownAgents::OfTenant(
-    uint32_t tenant) const {
+KnownAgents::OfJobsRange KnownAgents::OfTenant(uint32_t tenant) const {
   const auto begin = of_job_.lower_bound({tenant, JobIdentity{}});
   auto end = begin;
   while (end != of_job_.end() && end->first.first == tenant) ++end;
@@ -50,9 +49,8 @@ Status KnownAgents::CheckRoom(const Job& job) const {
         job.label(), kMostOfJob);
   }
   size_t of_tenant = 0;
-  for (const auto& [key, numbers] : OfTenant(job.tenant->identity.number)) {
-    of_tenant += numbers.size();
-  }
+  const auto [begin, end] = OfTenant(job.tenant->identity.number);
+  for (auto one = begin; one != end; ++one) of_tenant += one->second.size();
   if (of_tenant < kMostOfTenant) return Status::Ok();
   return InvalidUsage(
       "this user's jobs have {} agents on other hosts, as many as may be: end launchers that are "
@@ -82,10 +80,10 @@ Result<KnownAgents::Agent*> KnownAgents::Note(Job& job, const AgentView& view) {
 std::vector<KnownAgentReport> KnownAgents::All(std::optional<uint32_t> tenant) const {
   const uint64_t now = MonotonicNanoseconds();
   std::vector<KnownAgentReport> reports;
-  const auto jobs = tenant.has_value() ? OfTenant(*tenant)
-                                       : std::ranges::subrange(of_job_.begin(), of_job_.end());
-  for (const auto& [key, numbers] : jobs) {
-    for (const uint64_t number : numbers) {
+  const auto [begin, end] =
+      tenant.has_value() ? OfTenant(*tenant) : OfJobsRange(of_job_.begin(), of_job_.end());
+  for (auto of_job = begin; of_job != end; ++of_job) {
+    for (const uint64_t number : of_job->second) {
       const Agent& agent = agents_.at(number);
       const uint64_t silent_ns = std::min(now - agent.heard_ns, kForgottenNs);
       reports.push_back({.job = agent.job->id,

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <string>
 #include <utility>
@@ -78,7 +77,8 @@ class KnownAgents {
   /// The numbers of each job's agents. Jobs of one tenant are beside each other.
   using OfJobs = std::map<JobTable::Key, std::set<uint64_t>>;
 
-  std::ranges::subrange<OfJobs::const_iterator> OfTenant(uint32_t tenant) const;
+  using OfJobsRange = std::pair<OfJobs::const_iterator, OfJobs::const_iterator>;
+  OfJobsRange OfTenant(uint32_t tenant) const;
   Result<Agent*> Note(Job& job, const AgentView& view);
   Result<Job*> JobOfTicket(const AttachMessage& attach) const;
   bool IsHomeOf(const Job& job) const;

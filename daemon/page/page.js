@@ -196,7 +196,7 @@
       body.replaceChildren();
       body.kept = new Map();
     }
-    for (const id of ["where", "foot", "news", "agents-note"]) put($(id), "");
+    for (const id of ["where", "foot", "news", "agents-note", "sizes-note"]) put($(id), "");
     document.title = "Harmonaize";
   }
 
@@ -272,7 +272,7 @@
     if (operator) {
       wanted.push(["links", "/v1/links"]);
       if (slow || !kept.plans) {
-        wanted.push(["plans", "/v1/plans"], ["tenants", "/v1/tenants"], ["hosts", "/v1/hosts"]);
+        wanted.push(["plans", "/v1/plans"], ["tenants", "/v1/tenants"], ["hosts", "/v1/hosts"], ["sizes", "/v1/elasticity"]);
       }
       if (!kept.fabric) wanted.push(["fabric", "/v1/fabric"]);
     }
@@ -878,6 +878,44 @@
   const offerText = (one) => `${cut(text(one.kind), 20)}${number(one.ranks) > 0 ? ` of ${count(one.ranks)}` : ""}, ${cut(text(one.state), 20)}`;
 
   // ---------------------------------------------------------------------------------------------
+  // Sizes of elastic jobs
+
+  function showSizes() {
+    const sizes = kept.sizes || {};
+    const follows = operator && sizes.enabled === true;
+    for (const id of ["sizes", "sizes-link"]) $(id).hidden = !follows;
+    if (!follows) return;
+    const hosts = list(sizes.hosts);
+    const jobs = list(sizes.jobs).length;
+    const waiting = list(sizes.waiting).length;
+    put($("sizes-note"), sizes.decides !== true
+      ? `The controller at ${cut(text(sizes.controller), MOST_NAME)} decides: its page shows it.`
+      : `${count(sum(hosts.map((one) => number(one.free))))} of ${count(sum(hosts.map((one) => number(one.places))))} places are free, ` +
+        `on ${count(hosts.length)} ${hosts.length === 1 ? "host" : "hosts"}; ${count(jobs)} ${jobs === 1 ? "job" : "jobs"} may change size, ` +
+        `and ${count(waiting)} wait${waiting === 1 ? "s" : ""} for places.`);
+    // Several may have been decided on at once.
+    const seen = new Map();
+    const all = list(sizes.decisions).map((one) => {
+      const key = ["time", "name", "tenant", "host", "kind"].map((field) => text(one[field])).join(" ");
+      seen.set(key, (seen.get(key) || 0) + 1);
+      return {...one, key: `${key} ${seen.get(key)}`};
+    });
+    $("sizes-none").hidden = all.length > 0;
+    rows($("size-rows"), all.slice(0, MOST_ROWS), (one) => one.key, (one) => {
+      const row = simpleRow(6, [3]);
+      row.cells[0].append(name(one.name, "a job"));
+      return row;
+    }, (row, one) => {
+      put(row.cells[1], cut(text(one.tenant), 40));
+      put(row.cells[2], cut(text(one.host), MOST_NAME));
+      put(row.cells[3], clock(one.time) || "\u2013");
+      row.cells[3].title = cut(text(one.time), 40);
+      put(row.cells[4], `${cut(text(one.kind), 20)} of ${count(one.ranks)}`);
+      put(row.cells[5], cut(text(one.why), 200) || "\u2013");
+    });
+  }
+
+  // ---------------------------------------------------------------------------------------------
   // Plans and tenants
 
   const RATIO_SPAN = 3;  // the meter ends at three times what was predicted
@@ -1094,6 +1132,7 @@
     showCharts();
     showJobs();
     showAgents();
+    showSizes();
     if (operator) {
       showFabric();
       showPlans();

@@ -156,9 +156,10 @@ class Daemon:
 
 
 @contextlib.contextmanager
-def two_daemons(programs, certificate_in=None):
+def two_daemons(programs, certificate_in=None, decides=False):
     """Two daemons of a cluster, in a folder that other users may enter. `certificate_in` makes a certificate
-    in the folder, and returns its files, where they serve TLS. Yields the folder and the daemons."""
+    in the folder, and returns its files, where they serve TLS. With `decides` the first one decides on the sizes
+    of elastic jobs. Yields the folder and the daemons."""
     with tempfile.TemporaryDirectory(prefix="harmonaize-") as name:
         folder = pathlib.Path(name)
         folder.chmod(0o755)
@@ -166,7 +167,7 @@ def two_daemons(programs, certificate_in=None):
         daemons = []
         try:
             for number in range(2):
-                daemons.append(Daemon(programs, folder, number, certificate))
+                daemons.append(Daemon(programs, folder, number, certificate, decides=decides and number == 0))
             yield folder, daemons
         finally:
             for daemon in daemons:

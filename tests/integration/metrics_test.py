@@ -101,6 +101,11 @@ def subscribers_are_counted(daemon):
                lambda: now_at(daemon, "harmonaize_event_subscribers") == 0)
 
 
+def places_are_told(daemon):
+    eventually("the daemon has looked at its places",
+               lambda: now_at(daemon, 'harmonaize_elastic_places{state="all"}') > 0)
+
+
 def refusals_are_counted(daemon):
     before = now_at(daemon, 'harmonaize_http_requests_total{code="401"}')
     check(daemon.over_tcp("GET", "/metrics", "hz_no").status == 401, "a wrong token is refused")
@@ -161,10 +166,11 @@ def usage_outlives_the_daemon(programs, daemons):
 
 def main():
     programs = pathlib.Path(sys.argv[1])
-    with two_daemons(programs) as (_, daemons):
+    with two_daemons(programs, decides=True) as (_, daemons):
         only_those_who_may(daemons[0])
         the_job_is_counted(programs, daemons)
         subscribers_are_counted(daemons[0])
+        places_are_told(daemons[0])
         refusals_are_counted(daemons[0])
         others_see_nothing(daemons[0])
         usage_outlives_the_daemon(programs, daemons)

@@ -339,6 +339,14 @@ def shows_operators_links_plans_and_tenants(browser):
     check("root" in browser.text_of("#tenant-rows") or os.getuid() != 0, browser.text_of("#tenant-rows"))
 
 
+def shows_operators_how_sizes_follow_the_load(browser, daemon):
+    browser.eventually("places are shown", "/places are free, on 1 host; 0 jobs may change size, and 0 wait/.test(document.querySelector('#sizes-note')?.innerText)")
+    check(browser.value("document.querySelector('#sizes-none').checkVisibility()"), "it says that nothing was decided")
+    said = daemon.as_operator("PUT", "/v1/elasticity/waiting", {"jobs": [{"name": "<img src=x>", "ranks": 2}]})
+    check(said.status == 200, said)
+    browser.eventually("a job waits", "/and 1 waits for places/.test(document.querySelector('#sizes-note').innerText)")
+
+
 def tells_of_a_rank_that_stops(browser, job, daemon):
     job.stop(3)
     try:
@@ -467,10 +475,10 @@ def a_link_works_once(browser, dashboard):
 
 def shows_a_tenant_its_own_jobs_alone(browser, dashboard):
     shows_a_job(browser, dashboard)
-    for section in ("fabric", "plans", "tenants"):
+    for section in ("fabric", "sizes", "plans", "tenants"):
         check(not browser.value(f"document.querySelector('#{section}').checkVisibility()"), f"a tenant sees no {section}")
     asked = {url.split("?")[0].removeprefix(dashboard.origin) for url in browser.requests if url.startswith(dashboard.origin)}
-    check(not asked & {"/v1/links", "/v1/plans", "/v1/tenants", "/v1/hosts", "/v1/fabric"}, f"nor does its page ask: {asked}")
+    check(not asked & {"/v1/links", "/v1/plans", "/v1/tenants", "/v1/hosts", "/v1/fabric", "/v1/elasticity"}, f"nor does its page ask: {asked}")
 
 
 def shows_another_tenant_nothing(browser, programs, daemon):
@@ -541,6 +549,7 @@ def in_a_browser(program, programs, folder, daemons):
         shows_a_job(browser, dashboard)
         shows_operators_links_plans_and_tenants(browser)
         shows_who_can_start_ranks(browser, daemons, "root 127.0.0.2:" if os.getuid() == 0 else "127.0.0.2:")
+        shows_operators_how_sizes_follow_the_load(browser, daemons[0])
         works_by_keyboard(browser)
         is_told_to_screen_readers(browser)
         is_read_in_both_schemes(browser)
@@ -563,7 +572,7 @@ def main():
     if with_browser and program is None:
         print("skipped: no Chromium is installed")
         return SKIPPED
-    with two_daemons(programs) as (folder, daemons):
+    with two_daemons(programs, decides=True) as (folder, daemons):
         try:
             if with_browser:
                 in_a_browser(program, programs, folder, daemons)
