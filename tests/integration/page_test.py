@@ -412,13 +412,13 @@ def works_by_keyboard(browser):
     browser.value("(() => { document.activeElement.blur(); scrollTo(0, 0); document.body.tabIndex = -1; document.body.focus(); "
                   "document.body.removeAttribute('tabindex'); })()")
     order = []
-    for _ in range(25):
+    for _ in range(27):
         browser.press("Tab")
         order.append(browser.value(FOCUSED))
         if order[-1].startswith("Tenants of"):
             break
-    expected = ["Skip to the content", "Now", "Jobs", "Fabric", "Agents", "Plans", "Tenants", "Events", "Pause", "Jobs", "<img",
-                "Links as a table", "Severity", "Text", "Events, newest first", "Agents", "Plans", "Tenants"]
+    expected = ["Skip to the content", "Now", "Jobs", "Fabric", "Agents", "Sizes", "Plans", "Tenants", "Events", "Pause", "Jobs", "<img",
+                "Links as a table", "Severity", "Text", "Events, newest first", "Agents", "The last offers", "Plans", "Tenants"]
     check(len(order) == len(expected) and all(one.startswith(word) for one, word in zip(order, expected)), f"Tab leads to {order}")
     check(browser.value("getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus is seen")
     browser.value("document.querySelector('#job-rows .expand').focus()")
