@@ -23,7 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Most bytes of a container's id: 64 digits, and what may come to it.
+/// Number of digits of a container's id.
+constexpr size_t kIdDigits = 64;
+/// Most bytes of the file with an id, and what may come to it.
 constexpr size_t kMostIdBytes = 128;
 /// Milliseconds that the engine has for killing containers. A launcher that ends must not wait
 /// longer for an engine that hangs.
@@ -36,7 +38,9 @@ std::string IdIn(const std::string& file) {
   std::string id = std::move(text).value();
   id.erase(std::find_if(id.begin(), id.end(), [](unsigned char c) { return std::isspace(c); }),
            id.end());
-  const bool good = std::all_of(id.begin(), id.end(), [](unsigned char c) { return isxdigit(c); });
+  // A shorter one would stand for any container whose id begins so.
+  const bool good = id.size() == kIdDigits &&
+                    std::all_of(id.begin(), id.end(), [](unsigned char c) { return isxdigit(c); });
   return good ? id : "";
 }
 

@@ -1,5 +1,8 @@
 #include "cli/container/injection.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
@@ -21,8 +24,6 @@ constexpr char kSocketFolderInside[] = "/run/harmonaize";
 constexpr char kRequirementsInside[] = "/run/harmonaize-job/requirements.toml";
 constexpr char kTicketInside[] = "/run/harmonaize-job/ticket";
 
-/// A folder whose name begins so is the daemon's own, and has nothing else in it.
-constexpr std::string_view kOwnFolder = "harmonaize";
 /// Characters with which a path would end early, or become another one, in the options of some
 /// runtime.
 constexpr std::string_view kNotInOptions = ",:\"'\\";
@@ -68,6 +69,26 @@ fs::path Resolved(const std::string& path) {
   return error ? fs::absolute(path, error) : real;
 }
 
+/// Returns whether there is nothing in the folder but sockets, and the files by which daemons lock
+/// them.
+bool HasSocketsAlone(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator one(folder, error), end; !error && one != end; one.increment(error)) {
+    const bool is_lock = one->path().extension() == ".lock";
+    if (!fs::is_socket(one->symlink_status(error)) && !is_lock) return false;
+  }
+  return !error;
+}
+
+/// Returns whether the folder is a daemon's of another user, by its name and its owner: nothing in
+/// it is this user's.
+bool IsAnotherUsersDaemon(const fs::path& folder) {
+  struct stat status {};
+  return folder.filename().string().starts_with("harmonaize") &&
+         ::stat(folder.c_str(), &status) == 0 && status.st_uid != ::geteuid() &&
+         (status.st_mode & S_IWOTH) == 0;
+}
+
 }  // namespace
 
 Injection::Injection(ContainerCommand command, InjectionOptions options)
@@ -107,7 +128,7 @@ void Injection::MountSocket(Injected& injected) const {
   const fs::path folder = socket.parent_path();
   const std::string inside = fmt::format("{}/{}", kSocketFolderInside, socket.filename().string());
   std::string path;
-  if (folder.filename().string().starts_with(kOwnFolder)) {
+  if (HasSocketsAlone(folder) || IsAnotherUsersDaemon(folder)) {
     path = fmt::format("{}/{}", Mount(folder.string(), kSocketFolderInside, injected),
                        socket.filename().string());
   } else {

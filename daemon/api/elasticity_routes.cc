@@ -134,8 +134,8 @@ json WaitingOf(const std::vector<NewcomerJob>& waiting) {
 
 json Describe(const SizingReport& report) {
   json jobs = json::array();
-  for (size_t i = 0; i < report.look.jobs.size(); ++i) {
-    jobs.push_back(DescribeJob(report.look, i));
+  for (size_t i = 0; i < report.look->jobs.size(); ++i) {
+    jobs.push_back(DescribeJob(*report.look, i));
   }
   json decisions = json::array();
   for (const SizeDecision& decision : report.decisions) {
@@ -144,9 +144,9 @@ json Describe(const SizingReport& report) {
   return {{"enabled", report.enabled},
           {"decides", report.decides},
           {"controller", report.controller},
-          {"hosts", HostsOf(report.look)},
+          {"hosts", HostsOf(*report.look)},
           {"jobs", std::move(jobs)},
-          {"tenants", SharesOf(report.look)},
+          {"tenants", SharesOf(*report.look)},
           {"waiting", WaitingOf(report.waiting)},
           {"decisions", std::move(decisions)}};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 namespace harmonaize::daemon {
@@ -25,6 +26,9 @@ constexpr double kNearlyAsCheap = 1.1;
 constexpr double kTooDear = 1.25;
 /// Part of the time left that a deadline has to leave over, since predictions err.
 constexpr double kDeadlineMargin = 0.05;
+/// Most times that gains are planned anew without jobs whose changes would not pay. It bounds the
+/// time of a look, whatever tenants tell of their jobs.
+constexpr int kMostRounds = 8;
 /// Most jobs that wait for which places are sought in one look: those behind them wait for these.
 constexpr size_t kMostServed = 32;
 
@@ -33,6 +37,9 @@ constexpr size_t kMostServed = 32;
 SizePlanner::SizePlanner(const ElasticWorld& world, std::vector<bool> left_alone)
     : world_(world),
       left_alone_(std::move(left_alone)),
+      first_(world),
+      gains_nothing_(world.jobs.size()),
+      cheap_sizes_(world.jobs.size()),
       draft_{.placement = Placement(world),
              .directions = std::vector<Direction>(world.jobs.size(), Direction::kNone),
              .losses = std::vector<std::optional<Loss>>(world.jobs.size()),
@@ -43,11 +50,38 @@ SizePlanner::SizePlanner(const ElasticWorld& world, std::vector<bool> left_alone
 std::vector<SizeChange> SizePlanner::Plan() {
   ServeWaiting();
   ServeDeadlines();
-  ShareFreePlaces();
-  Trade();
-  MakeCheaper();
-  DropWhatDoesNotPay();
+  SeekGains();
   return std::move(draft_.changes);
+}
+
+/// Plans what only makes jobs faster or cheaper. Places of a job whose change would not pay are
+/// others': all is planned again without it. Where that takes too often, it is planned without all
+/// jobs of the tenants of such jobs: who tells of many loses by it alone.
+void SizePlanner::SeekGains() {
+  for (size_t i = 0; i < world_.jobs.size(); ++i) gains_nothing_[i] = !CouldPay(i);
+  const Draft before = draft_;
+  for (int round = 0; round < kMostRounds; ++round) {
+    if (round == kMostRounds - 1) ExcludeTenantsOfVain();
+    draft_ = before;
+    ShareFreePlaces();
+    Trade();
+    MakeCheaper();
+    if (!NoteWhatDoesNotPay()) return;
+  }
+  std::erase_if(draft_.changes, [&](const SizeChange& change) {
+    const bool grows_in_vain = change.reason == SizeReason::kShortens && gains_nothing_[change.job];
+    return grows_in_vain || (change.taker.has_value() && gains_nothing_[*change.taker]);
+  });
+}
+
+void SizePlanner::ExcludeTenantsOfVain() {
+  std::set<uint32_t> tenants;
+  for (size_t i = 0; i < world_.jobs.size(); ++i) {
+    if (gains_nothing_[i]) tenants.insert(job(i).tenant);
+  }
+  for (size_t i = 0; i < world_.jobs.size(); ++i) {
+    if (tenants.contains(job(i).tenant)) gains_nothing_[i] = true;
+  }
 }
 
 /// Returns whether the job may change, and does not change the other way already.
@@ -82,8 +116,14 @@ double SizePlanner::LeastCost(size_t i) const {
   return least;
 }
 
-/// Returns the largest size that is nearly as cheap as the cheapest one.
-int32_t SizePlanner::CheapSize(size_t i) const {
+/// Returns the largest size that is nearly as cheap as the cheapest one, as the job was when this
+/// was asked first: to find it takes as long as there are sizes.
+int32_t SizePlanner::CheapSize(size_t i) {
+  if (!cheap_sizes_[i].has_value()) cheap_sizes_[i] = FindCheapSize(i);
+  return *cheap_sizes_[i];
+}
+
+int32_t SizePlanner::FindCheapSize(size_t i) const {
   const ElasticBounds& bounds = job(i).bounds;
   const int32_t now = draft_.placement.size(i);
   const int32_t most = std::max(now, std::min(bounds.most, now + draft_.placement.free_places()));
@@ -125,10 +165,10 @@ bool SizePlanner::IsAboveShare(size_t i) const {
 }
 
 /// Returns what one step more on the host brings for each rank; nullopt if it may not be.
-std::optional<double> SizePlanner::Gain(size_t i, std::optional<size_t> host) const {
+std::optional<double> SizePlanner::Gain(size_t i, std::optional<size_t> host) {
   const ElasticJob& one = job(i);
   const int32_t size = draft_.placement.size(i);
-  if (!host.has_value() || !MayMove(i, Direction::kUp) ||
+  if (!host.has_value() || gains_nothing_[i] || !MayMove(i, Direction::kUp) ||
       size > one.bounds.most - one.bounds.step || !TenantMayHaveMore(i, one.bounds.step)) {
     return std::nullopt;
   }
@@ -138,7 +178,7 @@ std::optional<double> SizePlanner::Gain(size_t i, std::optional<size_t> host) co
     return std::nullopt;
   }
   const double gain = std::log(draft_.placement.SpeedWith(i, *host, one.bounds.step) / now);
-  if (gain <= 0) return std::nullopt;
+  if (!(gain > 0)) return std::nullopt;
   if (one.goal == ElasticGoal::kCheapest && size + one.bounds.step > CheapSize(i)) {
     return std::nullopt;
   }
@@ -372,22 +412,45 @@ void SizePlanner::MakeCheaper() {
   }
 }
 
-/// Drops growth that is not worth the pause of a change, and trades for it.
-void SizePlanner::DropWhatDoesNotPay() {
-  const Placement first(world_);
-  const auto pays = [&](size_t i, double pause_seconds) {
-    const double now = first.Speed(i);
-    const double shortening = 1 - now / draft_.placement.Speed(i);
-    if (shortening < kLeastShortening) return false;
-    const double left = job(i).samples_left > 0 ? SecondsLeft(i, now) : kHorizonSeconds;
-    return std::min(left, kHorizonSeconds) * shortening >= kWorthOfChange * pause_seconds;
+/// Returns whether growing could be worth the pause, with as many of the free places as are best.
+bool SizePlanner::CouldPay(size_t i) const {
+  const double now = first_.Speed(i);
+  const int32_t step = job(i).bounds.step;
+  const int64_t most = std::min<int64_t>(
+      job(i).bounds.most, int64_t{first_.size(i)} + std::max(step, draft_.placement.free_places()));
+  double best = now;
+  for (int64_t size = first_.size(i) + step; size <= most; size += step) {
+    best = std::max(best, job(i).speed.Speed(static_cast<int32_t>(size)));
+  }
+  const double left = job(i).samples_left > 0 ? SecondsLeft(i, now) : kHorizonSeconds;
+  return std::min(left, kHorizonSeconds) * (1 - now / best) >=
+         kWorthOfChange * job(i).change_seconds;
+}
+
+/// Returns whether what is planned for a job is worth the pause.
+bool SizePlanner::Pays(size_t i, double pause_seconds) const {
+  const double now = first_.Speed(i);
+  const double shortening = 1 - now / draft_.placement.Speed(i);
+  if (!(shortening >= kLeastShortening)) return false;
+  const double left = job(i).samples_left > 0 ? SecondsLeft(i, now) : kHorizonSeconds;
+  return std::min(left, kHorizonSeconds) * shortening >= kWorthOfChange * pause_seconds;
+}
+
+/// Notes jobs whose growth is not worth the pause of a change, that of a trade's giver included.
+/// Returns whether there are any.
+bool SizePlanner::NoteWhatDoesNotPay() {
+  bool is_any = false;
+  const auto note = [&](size_t i, double pause_seconds) {
+    if (Pays(i, pause_seconds)) return;
+    gains_nothing_[i] = true;
+    is_any = true;
   };
-  std::erase_if(draft_.changes, [&](const SizeChange& change) {
+  for (const SizeChange& change : draft_.changes) {
     const double pause = job(change.job).change_seconds;
-    if (change.reason == SizeReason::kShortens) return !pays(change.job, pause);
-    return change.taker.has_value() &&
-           !pays(*change.taker, pause + job(*change.taker).change_seconds);
-  });
+    if (change.reason == SizeReason::kShortens) note(change.job, pause);
+    if (change.taker.has_value()) note(*change.taker, pause + job(*change.taker).change_seconds);
+  }
+  return is_any;
 }
 
 }  // namespace harmonaize::daemon

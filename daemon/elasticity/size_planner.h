@@ -70,12 +70,13 @@ class SizePlanner {
   double SecondsLeft(size_t i, double speed) const;
   bool MeetsDeadline(size_t i, double speed) const;
   double LeastCost(size_t i) const;
-  int32_t CheapSize(size_t i) const;
+  int32_t CheapSize(size_t i);
+  int32_t FindCheapSize(size_t i) const;
   double CostOf(size_t i, int32_t ranks) const;
   std::optional<int32_t> SizeForDeadline(size_t i) const;
   bool TenantMayHaveMore(size_t i, int32_t ranks) const;
   bool IsAboveShare(size_t i) const;
-  std::optional<double> Gain(size_t i, std::optional<size_t> host) const;
+  std::optional<double> Gain(size_t i, std::optional<size_t> host);
   std::optional<Loss> LossOf(size_t i) const;
   std::optional<size_t> LeastHarmed(const MayGive& may_give) const;
   bool CanUse(size_t taker, size_t giver) const;
@@ -90,10 +91,17 @@ class SizePlanner {
   void ShareFreePlaces();
   void Trade();
   void MakeCheaper();
-  void DropWhatDoesNotPay();
+  void SeekGains();
+  void ExcludeTenantsOfVain();
+  bool CouldPay(size_t i) const;
+  bool Pays(size_t i, double pause_seconds) const;
+  bool NoteWhatDoesNotPay();
 
   const ElasticWorld& world_;
   const std::vector<bool> left_alone_;
+  const Placement first_;
+  std::vector<bool> gains_nothing_;                  // by job: growing would not pay
+  std::vector<std::optional<int32_t>> cheap_sizes_;  // by job: CheapSize
   Draft draft_;
 };
 

@@ -19,6 +19,13 @@ constexpr double kPriorHopPart = 0.1;
 /// between that of jobs that scale well and of those that hardly do.
 constexpr double kPriorExchangePart = 0.2;
 
+/// Bounds of what a tenant may tell, beyond those of any training. Within them no square or
+/// quotient of the values overflows, or becomes nothing.
+constexpr double kLeastSamples = 1e-6;
+constexpr double kMostSamples = 1e15;
+constexpr double kLeastStepSeconds = 1e-9;
+constexpr double kMostStepSeconds = 1e8;
+
 /// Least part of a step that counts as computation, whatever the reports say: a step without any
 /// would take no time on one rank.
 constexpr double kLeastComputationPart = 0.01;
@@ -67,10 +74,14 @@ std::pair<double, double> FitNonNegative(std::span<const Equation> equations) {
   return {a, b};
 }
 
+bool IsWithin(double value, double least, double most) {
+  return value >= least && value <= most;
+}
+
 bool CanBe(const SpeedSample& one) {
-  return one.ranks >= 1 && std::isfinite(one.samples) && one.samples > 0 &&
-         std::isfinite(one.step_seconds) && one.step_seconds > 0 &&
-         std::isfinite(one.exchange_seconds) && one.exchange_seconds >= 0;
+  return one.ranks >= 1 && IsWithin(one.samples, kLeastSamples, kMostSamples) &&
+         IsWithin(one.step_seconds, kLeastStepSeconds, kMostStepSeconds) &&
+         IsWithin(one.exchange_seconds, 0, kMostStepSeconds);
 }
 
 double ComputationOf(const SpeedSample& one) {
@@ -100,8 +111,9 @@ std::optional<SpeedModel> SpeedModel::Fit(std::span<const SpeedSample> seen,
                                           double gradient_noise_scale) {
   if (seen.empty() || !std::all_of(seen.begin(), seen.end(), CanBe)) return std::nullopt;
   SpeedModel model;
-  model.noise_scale_ =
-      std::isfinite(gradient_noise_scale) ? std::max(0.0, gradient_noise_scale) : 0;
+  if (IsWithin(gradient_noise_scale, kLeastSamples, kMostSamples)) {
+    model.noise_scale_ = gradient_noise_scale;
+  }
   const SpeedSample& newest = seen.back();
   const auto [least, most] = std::minmax_element(
       seen.begin(), seen.end(),
@@ -118,7 +130,17 @@ std::optional<SpeedModel> SpeedModel::Fit(std::span<const SpeedSample> seen,
   model.FitComputation(seen);
   model.FitExchange(seen);
   model.MeetExactly(newest);
+  for (const SpeedSample& one : seen) {
+    if (!model.IsSound(one.ranks)) return std::nullopt;
+  }
   return model;
+}
+
+/// Returns whether what is said of so many ranks can be: what follows is reckoned with it.
+bool SpeedModel::IsSound(int32_t ranks) const {
+  const double step = StepSeconds(ranks);
+  const double speed = Speed(ranks);
+  return std::isfinite(step) && step > 0 && std::isfinite(speed) && speed > 0;
 }
 
 void SpeedModel::FitComputation(std::span<const SpeedSample> seen) {

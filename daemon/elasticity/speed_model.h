@@ -38,6 +38,7 @@ class SpeedModel {
   double Confidence(int32_t ranks) const;
 
  private:
+  bool IsSound(int32_t ranks) const;
   double SamplesOfStep(int32_t ranks) const;
   double ComputationSeconds(int32_t ranks) const;
   double ExchangeSeconds(int32_t ranks) const;

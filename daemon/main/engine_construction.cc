@@ -252,7 +252,6 @@ void Engine::BeginSizing() {
       Sizing::Services{.config = &config_.sizing,
                        .cluster = cluster_.get(),
                        .loop = loop_.get(),
-                       .background = &background_,
                        .offers = &*offers_,
                        .sight = {.cluster = cluster_.get(),
                                  .communicators = &communicators_,

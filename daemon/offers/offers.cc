@@ -39,6 +39,10 @@ constexpr double kJobStaysAwaySeconds = 60;
 /// accepted, counts as one that does not want to be asked: its places were held for nothing.
 constexpr double kLeftAloneSeconds = 600;
 
+/// Time, in seconds, within which ranks have to leave for their places to count on: what is later
+/// does not help who waits now.
+constexpr double kSoonSeconds = 3600;
+
 /// Returns the place of an offer that has ended in OfferCounts::ended.
 size_t OutcomeOf(const Offer& offer) {
   const auto outcome =
@@ -599,6 +603,7 @@ std::vector<pid_t> Offers::ProcessesToLeave(const Job& job, double within_second
 }
 
 std::map<const Job*, OfferStanding> Offers::Standings() const {
+  const double now = UnixSeconds();
   std::map<const Job*, OfferStanding> standings;
   book_.VisitOwn([&](const Offer& offer) {
     const Job* const job = JobOf(offer);
@@ -611,7 +616,8 @@ std::map<const Job*, OfferStanding> Offers::Standings() const {
     standing.is_asked = true;
     const int32_t to_come = offer.RanksAfter() - RanksHere(offer);
     if (to_come > 0) standing.promised_places += to_come;
-    if (offer.state == OfferState::kAccepted) standing.leaving_ranks += std::max(0, -to_come);
+    if (offer.terms.due_seconds < now + kSoonSeconds)
+      standing.leaving_ranks -= std::min(0, to_come);
   });
   return standings;
 }

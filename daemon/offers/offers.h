@@ -67,7 +67,7 @@ struct OfferCounts {
 struct OfferStanding {
   bool is_asked = false;           ///< One is under way.
   int32_t promised_places = 0;     ///< That ranks may still take.
-  int32_t leaving_ranks = 0;       ///< That have agreed to leave, and have not.
+  int32_t leaving_ranks = 0;       ///< That are asked to leave soon, or have agreed to.
   double quiet_until_seconds = 0;  ///< It does not want to be asked before then, since 1970.
 };
 

@@ -14,6 +14,7 @@
 #include "daemon/multihost/host_group.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/random.h"
+#include "src/base/wall_clock.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -68,22 +69,34 @@ HostSizesMessage HostSight::Look(double now_seconds) {
                          .link_load = LinkLoad(now_seconds)};
   const std::map<const Job*, OfferStanding> standings = services_.offers->Standings();
   Histories histories;
-  std::map<uint32_t, int> told;  // jobs by tenant
+  std::map<uint32_t, int> told;  // jobs by TenantIdentity::across_hosts
   int64_t taken = 0;
   for (const auto& [key, job] : services_.jobs->all()) {
     const auto found = standings.find(job.get());
     const OfferStanding standing = found == standings.end() ? OfferStanding{} : found->second;
-    taken +=
-        static_cast<int64_t>(services_.by_job->RanksHere(*job).size()) + standing.promised_places;
+    taken += Taken(*job, standing);
     sizes.coming += standing.leaving_ranks;
     if (sizes.jobs.size() >= kMostJobsInSizes || !TakesPart(*job)) continue;
-    if (++told[key.first] > kMostJobsOfTenant) continue;
+    if (++told[job->tenant->identity.across_hosts] > kMostJobsOfTenant) continue;
     SpeedHistory& history = histories.emplace(key, std::move(histories_[key])).first->second;
     sizes.jobs.push_back(ViewOf(*job, standing, &history));
   }
   histories_ = std::move(histories);
   sizes.free = static_cast<int>(std::max<int64_t>(0, sizes.places - taken));
   return sizes;
+}
+
+int64_t HostSight::Taken(const Job& job, const OfferStanding& standing) const {
+  return static_cast<int64_t>(services_.by_job->RanksHere(job).size()) + standing.promised_places;
+}
+
+int32_t HostSight::FreePlaces(const std::map<const Job*, OfferStanding>& standings) const {
+  int64_t taken = 0;
+  for (const auto& [key, job] : services_.jobs->all()) {
+    const auto found = standings.find(job.get());
+    taken += Taken(*job, found == standings.end() ? OfferStanding{} : found->second);
+  }
+  return static_cast<int32_t>(std::max<int64_t>(0, ToRanks(services_.places) - taken));
 }
 
 JobSizeView HostSight::ViewOf(const Job& job, const OfferStanding& standing,
@@ -106,7 +119,7 @@ JobSizeView HostSight::ViewOf(const Job& job, const OfferStanding& standing,
                    .goal = GoalOf(job.terms->goal()),
                    .deadline_seconds = job.terms->adapt().deadline.value_or(0),
                    .is_asked = standing.is_asked,
-                   .quiet_until_seconds = standing.quiet_until_seconds};
+                   .quiet_seconds = std::max(0.0, standing.quiet_until_seconds - UnixSeconds())};
   AddProgress(job, history, &view);
   return view;
 }

@@ -38,6 +38,8 @@ class HostSight {
 
   /// Returns what is to be told of them now.
   HostSizesMessage Look(double now_seconds);
+  /// Returns the places of this host that no rank has, and that are promised to none.
+  int32_t FreePlaces(const std::map<const Job*, OfferStanding>& standings) const;
   /// Returns the job here that is meant; nullptr if there is none.
   Job* Find(const SizeOfferMessage& offer) const;
 
@@ -46,6 +48,7 @@ class HostSight {
 
   uint64_t GroupOf(const Job& job) const;
   bool TakesPart(const Job& job) const;
+  int64_t Taken(const Job& job, const OfferStanding& standing) const;
   JobSizeView ViewOf(const Job& job, const OfferStanding& standing, SpeedHistory* history) const;
   void AddProgress(const Job& job, SpeedHistory* history, JobSizeView* view) const;
   double LinkLoad(double now_seconds);

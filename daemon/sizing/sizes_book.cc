@@ -13,6 +13,12 @@ namespace {
 
 /// Longest name that another daemon is believed, in bytes: of any message between daemons.
 constexpr size_t kMostNameBytes = 255;
+/// Most jobs that are looked at, of all tenants and of one: a look takes time with each of them on
+/// each host.
+constexpr size_t kMostJobs = 4096;
+constexpr size_t kMostJobsOfUser = 256;
+/// Longest notice, in seconds, that a job may need which is asked for ranks.
+constexpr double kMostNoticeSeconds = 3600;
 /// Pause of a change, in seconds, of a job that has not changed yet.
 constexpr double kUnknownChangeSeconds = 1;
 
@@ -101,8 +107,10 @@ SizingLook SizesBook::Look(double now_seconds, std::vector<WaitingJob> waiting,
 void SizesBook::AddJobs(const std::map<JobKey, Views>& views, SizingLook* look) const {
   std::map<std::pair<uint32_t, JobIdentity>, int> groups;
   for (const auto& [key, of_job] : views) groups[key.first] += key.second != 0;
+  std::map<uint32_t, size_t> of_user;
   for (const auto& [key, of_job] : views) {
-    if (key.second == 0) continue;
+    if (key.second == 0 || look->jobs.size() >= kMostJobs) continue;
+    if (++of_user[key.first.first] > kMostJobsOfUser) continue;
     const JobSizeView& informed = BestInformed(of_job);
     const auto& [user, id] = key.first;
     SizedJob job{.user = user,
@@ -128,7 +136,7 @@ void SizesBook::AddJobs(const std::map<JobKey, Views>& views, SizingLook* look) 
         elastic.room[host] += view->room;
         elastic.is_asked |= view->is_asked;
         elastic.quiet_until_seconds =
-            std::max(elastic.quiet_until_seconds, view->quiet_until_seconds);
+            std::max(elastic.quiet_until_seconds, look->world.now_seconds + view->quiet_seconds);
       }
     };
     add(of_job);
@@ -137,6 +145,11 @@ void SizesBook::AddJobs(const std::map<JobKey, Views>& views, SizingLook* look) 
     const int32_t size = std::accumulate(elastic.ranks.begin(), elastic.ranks.end(), 0);
     job.is_whole = groups[key.first] == 1 && size == informed.ranks;
     elastic.is_asked |= !job.is_whole;
+    // One that needs so much notice is of no use to who waits now.
+    if (job.notice_seconds > kMostNoticeSeconds) {
+      elastic.bounds.least = std::max(elastic.bounds.least, size);
+      elastic.bounds.most = std::max(elastic.bounds.most, elastic.bounds.least);
+    }
     SetSpeed(informed, size, &job, &elastic);
     look->jobs.push_back(std::move(job));
     look->world.jobs.push_back(std::move(elastic));
@@ -144,12 +157,21 @@ void SizesBook::AddJobs(const std::map<JobKey, Views>& views, SizingLook* look) 
 }
 
 void SizesBook::AddShares(const MostOfTenant& most_of_tenant, SizingLook* look) {
-  int64_t places = 0;
-  for (const ElasticHost& host : look->world.hosts) places += host.free_places;
+  std::vector<int64_t> by_host;
+  for (const ElasticHost& host : look->world.hosts) by_host.push_back(host.free_places);
   std::map<uint32_t, int64_t> demands;
   for (const ElasticJob& job : look->world.jobs) {
-    places += std::accumulate(job.ranks.begin(), job.ranks.end(), int64_t{0});
-    demands[job.tenant] += job.bounds.most;
+    int64_t could_have = 0;
+    for (size_t host = 0; host < by_host.size(); ++host) {
+      by_host[host] += job.ranks[host];
+      could_have += int64_t{job.ranks[host]} + job.room[host];
+    }
+    demands[job.tenant] += std::min<int64_t>(job.bounds.most, could_have);
+  }
+  // More ranks than places, as a process may have, make no more places.
+  int64_t places = 0;
+  for (size_t host = 0; host < by_host.size(); ++host) {
+    places += std::min<int64_t>(by_host[host], look->hosts[host].places);
   }
   places = std::min<int64_t>(places, std::numeric_limits<int32_t>::max());
   std::vector<TenantDemand> bounded;

@@ -14,6 +14,7 @@
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/clean_text.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
 
@@ -22,6 +23,12 @@ namespace {
 
 /// What a host has told counts for so many looks: one that is lost on the way does no harm.
 constexpr double kCountsForLooks = 3.5;
+/// Most offers of a host that are under way when this makes another one, of all tenants and of one.
+/// A host has 64 at most: operators and clouds find room.
+constexpr size_t kMostOpen = 48;
+constexpr size_t kMostOpenOfTenant = 16;
+/// Longest time, in seconds, for which a look is awaited. What was lost with an exception is not.
+constexpr double kAwaitsSeconds = 600;
 /// Decisions that are remembered for people.
 constexpr size_t kMostDecisions = 64;
 
@@ -53,6 +60,8 @@ Sizing::Sizing(const Services& services)
     : services_(services),
       sight_(services.sight),
       book_(kCountsForLooks * services.config->look_every_seconds),
+      began_seconds_(UnixSeconds()),
+      began_ns_(MonotonicNanoseconds()),
       next_look_(services.loop),
       policy_(std::make_shared<ElasticPolicy>(
           ElasticPace{.settle_seconds = services.config->settle_seconds})) {}
@@ -79,9 +88,14 @@ bool Sizing::decides() const {
          services_.cluster->controller() == services_.cluster->address();
 }
 
+/// Returns the time, in seconds since 1970, by a clock that nobody sets.
+double Sizing::Now() const {
+  return began_seconds_ + static_cast<double>(MonotonicNanoseconds() - began_ns_) * 1e-9;
+}
+
 void Sizing::Look() {
   GuardedAndLogged("a look at elastic jobs", [&] {
-    const double now = UnixSeconds();
+    const double now = Now();
     HostSizesMessage sizes = sight_.Look(now);
     counts_.places = sizes.places;
     counts_.free = sizes.free;
@@ -119,7 +133,7 @@ void Sizing::OnPeerLost(transport::PeerId peer) {
 void Sizing::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   if (!services_.config->enabled) return;
   if (const auto* const sizes = message.As<HostSizesMessage>()) {
-    if (decides()) book_.Take(peer, *sizes, UnixSeconds());
+    if (decides()) book_.Take(peer, *sizes, Now());
   } else if (const auto* const offer = message.As<SizeOfferMessage>()) {
     if (controller_ == peer) MakeOffer(*offer);
   }
@@ -138,25 +152,26 @@ Status Sizing::SetWaiting(std::vector<NewcomerJob> waiting, double for_seconds) 
                         services_.cluster->controller());
   }
   waiting_ = std::move(waiting);
-  waiting_until_seconds_ = UnixSeconds() + for_seconds;
+  waiting_until_seconds_ = Now() + for_seconds;
   return Status::Ok();
 }
 
-// The policy takes up to 100 ms at a thousand hosts, for which no operation may wait.
+// The policy takes up to 100 ms at a thousand hosts, for which no operation may wait, and no plan.
 void Sizing::Decide() {
-  if (is_deciding_) return;
-  const double now = UnixSeconds();
+  const double now = Now();
+  if (now < deciding_until_seconds_) return;
   if (now > waiting_until_seconds_) waiting_.clear();
-  look_ = book_.Look(now, Numbered(waiting_), services_.most_of_tenant);
-  if (look_.jobs.empty()) return;
-  is_deciding_ = true;
-  const auto look = std::make_shared<const SizingLook>(look_);
+  const auto look = std::make_shared<const SizingLook>(
+      book_.Look(now, Numbered(waiting_), services_.most_of_tenant));
+  look_ = look;
+  if (look->jobs.empty()) return;
+  if (thread_ == nullptr) thread_ = std::make_unique<Background>();
+  deciding_until_seconds_ = now + kAwaitsSeconds;
   auto decided = lifetime_.Guard([this, look](const std::vector<ElasticOffer>& offers) {
-    is_deciding_ = false;
+    deciding_until_seconds_ = 0;
     GuardedAndLogged("offers to elastic jobs", [&] { OnDecided(*look, offers); });
   });
-  services_.background->Post([policy = policy_, look, loop = services_.loop,
-                              decided = std::move(decided)] {
+  thread_->Post([policy = policy_, look, loop = services_.loop, decided = std::move(decided)] {
     std::vector<ElasticOffer> offers;
     GuardedAndLogged("the policy of elastic jobs", [&] { offers = policy->Decide(look->world); });
     loop->Post([decided, offers = std::move(offers)] { decided(offers); });
@@ -180,6 +195,7 @@ void Sizing::Ask(const SizingLook::Host& host, const SizedJob& job, const Elasti
   const double due =
       config.answer_within_seconds +
       (offer.grows ? config.notice_seconds : std::max(config.notice_seconds, job.notice_seconds));
+  const bool says_speed = job.knows_speed && std::isfinite(offer.expected_step_seconds);
   SizeOfferMessage message{
       .job = EncodeJob(job.id),
       .user = job.user,
@@ -189,14 +205,14 @@ void Sizing::Ask(const SizingLook::Host& host, const SizedJob& job, const Elasti
       .least = std::min(least, kMostOfferedRanks),
       .answer_seconds = config.answer_within_seconds,
       .due_seconds = due,
-      .latest_due_seconds = due + std::max(config.notice_seconds, job.notice_seconds),
+      .latest_due_seconds = due + config.notice_seconds,
       .why = offer.why,
-      .expected_step_seconds = job.knows_speed ? offer.expected_step_seconds : 0,
-      .confidence = job.knows_speed ? offer.confidence : 0,
+      .expected_step_seconds = says_speed ? offer.expected_step_seconds : 0,
+      .confidence = says_speed ? offer.confidence : 0,
       .is_urgent = IsUrgent(offer.reason)};
   Log(LogLevel::kInfo, kLogInit, "job '{}' of {} is to {} {} at {}: {}", job.label, job.tenant,
       offer.grows ? "be offered" : "be asked for", RanksText(message.ranks), host.name, offer.why);
-  decisions_.push_front({.at_seconds = look_.world.now_seconds,
+  decisions_.push_front({.at_seconds = Now(),
                          .job = job.label,
                          .tenant = job.tenant,
                          .host = host.name,
@@ -211,14 +227,32 @@ void Sizing::Ask(const SizingLook::Host& host, const SizedJob& job, const Elasti
   services_.cluster->Send(host.peer, message);
 }
 
+// The controller knows what this host has told a while ago. It may have offered the same places
+// twice since.
+int32_t Sizing::RanksToOffer(const Job& job, const SizeOfferMessage& message) const {
+  const std::map<const Job*, OfferStanding> standings = services_.offers->Standings();
+  size_t open = 0;
+  size_t of_tenant = 0;
+  for (const auto& [other, standing] : standings) {
+    open += standing.is_asked;
+    of_tenant += standing.is_asked && other->tenant == job.tenant;
+  }
+  if (open >= kMostOpen || of_tenant >= kMostOpenOfTenant) return 0;
+  if (!message.grows) return message.ranks;
+  const int32_t fitting = std::min(message.ranks, sight_.FreePlaces(standings));
+  return fitting - fitting % message.least;
+}
+
 void Sizing::MakeOffer(const SizeOfferMessage& message) {
   Job* const job = sight_.Find(message);
   if (job == nullptr) return;  // it has gone meanwhile
+  const int32_t ranks = RanksToOffer(*job, message);
+  if (ranks == 0) return;  // the next look finds what can be
   const LogFor log_for(job->tenant->identity);
   const double now = UnixSeconds();
   OfferOrder order{
       .kind = message.grows ? OfferKind::kGrow : OfferKind::kReclaim,
-      .terms = {.ranks = message.ranks, .due_seconds = std::ceil(now + message.due_seconds)},
+      .terms = {.ranks = ranks, .due_seconds = std::ceil(now + message.due_seconds)},
       .deadline_seconds = std::ceil(now + message.answer_seconds),
       .concession = {.least_ranks = message.least,
                      .latest_due_seconds = std::ceil(now + message.latest_due_seconds)},

@@ -10,6 +10,7 @@
 #include "daemon/cluster/messages/message.h"
 #include "daemon/config/config.h"
 #include "daemon/elasticity/elastic_policy.h"
+#include "daemon/runtime/background.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/runtime/loop_timer.h"
 #include "daemon/sizing/host_sight.h"
@@ -19,7 +20,6 @@
 
 namespace harmonaize::daemon {
 
-class Background;
 class Cluster;
 class EventLoop;
 class Offers;
@@ -60,7 +60,8 @@ struct SizingReport {
   bool enabled = false;
   bool decides = false;         ///< This daemon makes the decisions.
   std::string controller = {};  ///< The address of the one that does; "": this one.
-  SizingLook look = {};         ///< Where this daemon decides.
+  /// Where this daemon decides. Never nullptr.
+  std::shared_ptr<const SizingLook> look = {};
   std::vector<NewcomerJob> waiting = {};
   std::vector<SizeDecision> decisions = {};  ///< The newest first.
 };
@@ -75,7 +76,6 @@ class Sizing {
     const SizingConfig* config = nullptr;
     Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
     EventLoop* loop = nullptr;
-    Background* background = nullptr;
     Offers* offers = nullptr;
     SightServices sight = {};
     /// Of the provider's policy: see SizesBook::MostOfTenant.
@@ -108,17 +108,22 @@ class Sizing {
   void OnDecided(const SizingLook& look, const std::vector<ElasticOffer>& offers);
   void Ask(const SizingLook::Host& host, const SizedJob& job, const ElasticOffer& offer,
            int32_t least);
+  int32_t RanksToOffer(const Job& job, const SizeOfferMessage& message) const;
   void MakeOffer(const SizeOfferMessage& message);
+  double Now() const;
   bool decides() const;
 
   const Services services_;
   HostSight sight_;
   SizesBook book_;
+  const double began_seconds_;  ///< Since 1970.
+  const uint64_t began_ns_;     ///< By the monotonic clock.
   LoopTimer next_look_;
-  /// Only the background's calls use it, one at a time.
+  /// Only the calls of thread_ use it, one at a time.
   const std::shared_ptr<ElasticPolicy> policy_;
-  bool is_deciding_ = false;
-  SizingLook look_;  ///< The last one.
+  double deciding_until_seconds_ = 0;  ///< Until when a look is awaited; 0: none is.
+  std::shared_ptr<const SizingLook> look_ =
+      std::make_shared<const SizingLook>();  ///< The last one.
   std::vector<NewcomerJob> waiting_;
   double waiting_until_seconds_ = 0;
   SizingCounts counts_;
@@ -126,6 +131,9 @@ class Sizing {
   std::optional<transport::PeerId> controller_;
   bool is_reaching_ = false;
   Lifetime lifetime_;
+  /// Of the policy; nullptr until this daemon decides. Declared last: its calls post to this
+  /// object.
+  std::unique_ptr<Background> thread_;
 };
 
 }  // namespace harmonaize::daemon

@@ -19,7 +19,7 @@ using fields::kMostRanks;
 HARMONAIZE_FIELDS(SpeedView, ranks, samples, step_seconds, exchange_seconds)
 HARMONAIZE_FIELDS(JobSizeView, job, user, group, label, tenant, ranks_here, ranks, room, least,
                   most, step, notice_seconds, priority, goal, deadline_seconds, seen, samples_left,
-                  gradient_noise_scale, change_seconds, is_asked, quiet_until_seconds)
+                  gradient_noise_scale, change_seconds, is_asked, quiet_seconds)
 HARMONAIZE_FIELDS(HostSizesMessage, host, places, free, coming, link_load, jobs)
 HARMONAIZE_FIELDS(SizeOfferMessage, job, user, group, grows, ranks, least, answer_seconds,
                   due_seconds, latest_due_seconds, why, expected_step_seconds, confidence,
@@ -52,7 +52,7 @@ static bool IsSound(const JobSizeView& view) {
   const bool bounds = IsSomeRanks(view.least) && view.most >= view.least && IsSomeRanks(view.step);
   const bool amounts = IsAmount(view.notice_seconds) && IsAmount(view.deadline_seconds) &&
                        IsAmount(view.samples_left) && IsAmount(view.gradient_noise_scale) &&
-                       IsAmount(view.change_seconds) && IsAmount(view.quiet_until_seconds);
+                       IsAmount(view.change_seconds) && IsAmount(view.quiet_seconds);
   return IsSomeJob(view.job) && counts && bounds && amounts &&
          view.seen.size() <= kMostSpeedsTold && AllSound(view.seen);
 }

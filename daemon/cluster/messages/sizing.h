@@ -50,8 +50,8 @@ struct JobSizeView {
   double gradient_noise_scale = 0;  ///< In samples; 0: not known.
   double change_seconds = 0;        ///< How long its last change of ranks held it up; 0: not known.
   // What the offers that this host has made say of it.
-  bool is_asked = false;           ///< One is under way.
-  double quiet_until_seconds = 0;  ///< It does not want to be asked before then, since 1970.
+  bool is_asked = false;     ///< One is under way.
+  double quiet_seconds = 0;  ///< For how long it does not want to be asked.
 };
 
 /// Most ranks that are told: of one communicator.

@@ -2,11 +2,14 @@
 
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "cli/run/private_daemon.h"
+#include "src/base/file_descriptor.h"
 
 namespace harmonaize {
 namespace {
@@ -26,12 +29,22 @@ class InjectionTest : public testing::Test {
     fs::create_directory(Path("harmonaize-1"));
     fs::create_directory(Path("shared"));
     for (const char* file :
-         {"lib.so", "harmonaize-1/d.sock", "shared/other.sock", "job.toml", "ticket"}) {
+         {"lib.so", "harmonaize-1/d.sock.lock", "shared/notes", "job.toml", "ticket"}) {
       std::ofstream(Path(file)) << file;
     }
+    MakeSocket(Path("harmonaize-1/d.sock"));
+    MakeSocket(Path("shared/other.sock"));
     options_.library = Path("lib.so");
     options_.socket = Path("harmonaize-1/d.sock");
     options_.of_launcher.Set("PATH", "/bin");
+  }
+
+  static void MakeSocket(const std::string& path) {
+    const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    ASSERT_LT(path.size(), sizeof address.sun_path);
+    path.copy(address.sun_path, path.size());
+    ASSERT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   }
 
   std::string Path(const std::string& name) const {
@@ -178,6 +191,16 @@ TEST_F(InjectionTest, MountsASocketAloneWhereItsFolderHasOtherThings) {
             std::string::npos)
       << Line(injected);
   EXPECT_EQ(injected->environment.Get("HARMONAIZE_SOCKET"), "/run/harmonaize/other.sock");
+}
+
+// A name says nothing of what is in a folder of the user's own.
+TEST_F(InjectionTest, MountsASocketAloneBesideAUsersOwnFiles) {
+  std::ofstream(Path("harmonaize-1/secret")) << "secret";
+  const std::string line = InjectedLine({"docker", "run", "image"});
+  EXPECT_NE(line.find("src=~/harmonaize-1/d.sock,dst=/run/harmonaize/d.sock,readonly"),
+            std::string::npos)
+      << line;
+  EXPECT_EQ(line.find("src=~/harmonaize-1,"), std::string::npos) << line;
 }
 
 TEST_F(InjectionTest, FollowsLinksSinceTheContainerDoesNotHaveThem) {

@@ -169,7 +169,7 @@ std::vector<ClusterMessage> OneOfEach() {
                                  .gradient_noise_scale = 512,
                                  .change_seconds = 1.5,
                                  .is_asked = true,
-                                 .quiet_until_seconds = 1.9e9}}},
+                                 .quiet_seconds = 60}}},
       SizeOfferMessage{.job = std::vector<uint8_t>(16, 1),
                        .user = 1000,
                        .group = 77,

@@ -329,6 +329,33 @@ bool IsTakenForOthersAlone(const ElasticWorld& world, const std::vector<SizeChan
   return is_taken;
 }
 
+// A job with a long pause gains most, and would not grow all the same.
+TEST(SizePlanner, PlacesAreNotLostToAJobWhoseChangeWouldNotPay) {
+  ElasticWorld world = OneHost(
+      2, {AJob(1, {1}, {.computation = 4}), AJob(2, {4}, {.computation = 4, .bytes = 0.2})});
+  world.jobs[0].change_seconds = 1000;
+  EXPECT_EQ(ChangeOf(Plan(world), 0), 0);
+  EXPECT_EQ(ChangeOf(Plan(world), 1), 2);
+  // This one could pay, with more places than there are.
+  world.jobs[0].change_seconds = 595;
+  EXPECT_EQ(ChangeOf(Plan(world), 0), 0);
+  EXPECT_EQ(ChangeOf(Plan(world), 1), 2);
+}
+
+// Each of them would pay with all places, and with its part of them none does.
+TEST(SizePlanner, ManyJobsWhoseChangesDoNotPayCostOthersNoPlaces) {
+  std::vector<ElasticJob> jobs;
+  for (uint64_t id = 0; id < 40; ++id) {
+    jobs.push_back(AJob(id, {1}, {.computation = 4}));
+    jobs.back().tenant = 1;
+    jobs.back().change_seconds = 430;
+  }
+  jobs.push_back(AJob(99, {4}, {.computation = 4, .bytes = 0.2}));
+  jobs.back().tenant = 2;
+  const ElasticWorld world = OneHost(3, std::move(jobs));
+  EXPECT_EQ(ChangeOf(Plan(world), 40), 3);
+}
+
 TEST(SizePlanner, ATenantGrowsUpToItsShare) {
   ElasticWorld world = OneHost(8, {AJob(1, {2}), AJob(2, {2})});
   world.jobs[0].tenant = 1;

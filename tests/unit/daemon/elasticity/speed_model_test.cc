@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -92,6 +95,38 @@ TEST(SpeedModel, WhatCannotBeIsRefused) {
         SpeedSample{.step_seconds = 1, .exchange_seconds = -1}}) {
     EXPECT_FALSE(SpeedModel::Fit({&one, 1}).has_value());
   }
+}
+
+// Whatever tenants tell, what follows from it is a number, or nothing is said.
+TEST(SpeedModel, NothingThatIsToldMakesItSayWhatIsNoNumber) {
+  const double values[] = {0,   5e-324, 1e-323, 1e-300, 1e-9,    1e-6,     1e-3, 1,
+                           1e3, 9e15,   1e15,   1e100,  1.7e308, INFINITY, NAN};
+  size_t models = 0;
+  for (const double samples : values) {
+    for (const double step : values) {
+      for (const double exchange : values) {
+        for (const double scale : values) {
+          for (const std::vector<int32_t>& sizes :
+               {std::vector<int32_t>{1}, {1048576}, {1, 2}, {2, 1048576, 3}}) {
+            std::vector<SpeedSample> seen;
+            for (const int32_t ranks : sizes) {
+              seen.push_back({ranks, seen.empty() ? samples : 64, step, std::min(exchange, step)});
+            }
+            const auto model = SpeedModel::Fit(seen, scale);
+            if (!model.has_value()) continue;
+            ++models;
+            for (const int32_t ranks : {1, 2, 7, 1048576}) {
+              ASSERT_TRUE(std::isfinite(model->StepSeconds(ranks, 10))) << samples << ' ' << step;
+              ASSERT_TRUE(std::isfinite(model->Speed(ranks, 10))) << samples << ' ' << step;
+              ASSERT_GE(model->Speed(ranks), 0) << samples << ' ' << step;
+              ASSERT_GT(model->StepSeconds(ranks), 0) << samples << ' ' << step;
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(models, 1000u);
 }
 
 TEST(SpeedModel, AStepThatIsAllExchangeHasASpeed) {

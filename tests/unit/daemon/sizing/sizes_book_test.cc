@@ -38,7 +38,7 @@ TEST(SizesBook, PutsTogetherWhatHostsTellOfAJob) {
   SizesBook book(10);
   JobSizeView second = AView(kAlice, 1, 1, 3);
   second.seen.clear();
-  second.quiet_until_seconds = kNow + 5;
+  second.quiet_seconds = 5;
   book.Take(1, AHost(5, {AView(kAlice, 1, 2, 3)}), kNow);
   book.Take(2, AHost(6, {second}), kNow);
   const SizingLook look = LookAt(book);
