@@ -111,10 +111,10 @@ class Job:
         """What the rank has printed so far."""
         return (self.folder / f"rank{rank}").read_text(errors="replace")
 
-    def await_word(self, rank: int, word: str) -> None:
-        """Waits until the rank has printed `word`."""
+    def await_word(self, rank: int, word: str, times: int = 1) -> None:
+        """Waits until the rank has printed `word`, so many times."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while word not in self.said(rank):
+        while self.said(rank).count(word) < times:
             if self.processes[rank].poll() is not None or time.monotonic() > deadline:
                 message = f"rank {rank} did not say '{word}', but: {self.said(rank)}"
                 raise AssertionError(message)
