@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import os
 import pathlib
+import subprocess
+import sys
 import time
 import typing
 
@@ -12,10 +14,18 @@ import harmonaize_torch
 import pytest
 import torch.distributed as dist
 from flight import HANGS_SECONDS, Flight, verified_sum
-from ranks import Job, Jobs
+from ranks import Jobs
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parents[1] / "plugins" / "python")]
+
+from daemons import PROGRAMS, daemon_in_folder  # noqa: E402
+from elastic_jobs import elastic_job  # noqa: E402
 
 untyped: typing.Any = dist  # The names that PyTorch's types leave out.
 SHRINK_ABORT = 1
+# The groups' own timeout, in seconds: what hangs shall not be ended by it.
+LONG_SECONDS = 10 * HANGS_SECONDS
 # Time for which operations pass before ranks are killed, so that some are in flight, in seconds.
 FLYING_SECONDS = 0.3
 # The ranks that are killed, one and then two at once, by their numbers at the start. Rank 0 is not spared.
@@ -30,6 +40,8 @@ def shrink_to(left: int) -> None:
     while dist.get_world_size() > left:
         assert time.monotonic() < deadline
         lost = harmonaize_torch.lost_ranks()
+        if not lost:
+            continue
         try:
             untyped.distributed_c10d.shrink_group(lost, shrink_flags=SHRINK_ABORT)
         except RuntimeError as error:
@@ -44,7 +56,7 @@ class Reconfigured:
         dist.barrier()
         dist.destroy_process_group()
         store = untyped.FileStore(str(pathlib.Path(os.environ["TEST_FOLDER"]) / "second-store"), size)
-        timeout = datetime.timedelta(seconds=HANGS_SECONDS)
+        timeout = datetime.timedelta(seconds=LONG_SECONDS)
         dist.init_process_group(
             "harmonaize", store=store, rank=rank, world_size=size, timeout=timeout, enable_reconfigure=True
         )
@@ -71,37 +83,55 @@ def rank_outlives_others(rank: int, size: int) -> None:
     go_on = Reconfigured(rank, size).shrink_to if os.environ["TEST_WAY"] == "reconfigure" else shrink_to
     for lost in LOSSES[size]:
         flight = Flight()
-        print(f"flying with {dist.get_world_size()}", flush=True)
+        print("flying with", dist.get_world_size(), flush=True)
         try:
             while True:
                 flight.once()
         except RuntimeError as error:
             print(error, flush=True)
-        over = flight.await_over()
+        print("over", flight.await_over(), flush=True)
         left = dist.get_world_size() - len(lost)
         go_on(left)
         formed = time.monotonic_ns()
         verified_sum(left)
-        print(f"times {over} {formed} {time.monotonic_ns()} verified", flush=True)
+        print("verified", left, formed, time.monotonic_ns(), flush=True)
 
 
-def times_of(job: Job, rank: int, loss: int) -> list[int]:
-    """When all had ended at the rank, when the next group was there, and when it had summed."""
-    job.await_word(rank, "verified", loss + 1)
-    return [int(word) for word in job.said(rank).split("times ")[loss + 1].split()[:3]]
+def times_of(said: str, left: int) -> list[int]:
+    """When all had ended at a rank that says this, when the group of so many was there, and when that had summed."""
+    before, _, after = said.partition(f"verified {left} ")
+    over = [line.split()[1] for line in before.splitlines() if line.startswith("over ")]
+    return [int(over[-1]), *(int(word) for word in after.split()[:2])]
 
 
-def kill_in_flight(job: Job, lost: list[int], left: list[int], loss: int) -> None:
-    """Kills ranks at once, waits for the first sum of the others, and prints how long it all took."""
-    for rank in [*lost, *left]:
-        job.await_word(rank, f"flying with {len(lost) + len(left)}")
-    time.sleep(FLYING_SECONDS)
-    killed = time.monotonic_ns()
-    for rank in lost:
-        job.processes[rank].kill()
-    times = [times_of(job, rank, loss) for rank in left]
-    over, formed, summed = ((max(each) - killed) * 1e-6 for each in zip(*times, strict=True))
-    print(f"{len(left)} left: all had ended after {over:.1f} ms, formed {formed:.1f}, summed {summed:.1f}")
+class Crowd(typing.Protocol):
+    """Ranks of either kind of job."""
+
+    processes: list[subprocess.Popen[str]]
+
+    def await_line(self, rank: int, start: str) -> object:
+        """Waits until the rank has printed a line that begins so."""
+
+
+def kill_in_flight(job: Crowd, size: int, said: typing.Callable[[int], str]) -> list[int]:
+    """Kills ranks, waits for the first sum of the others after each loss, and prints how long it took. Returns who is
+    left.
+    """
+    left = list(range(size))
+    for lost in LOSSES[size]:
+        for rank in left:
+            job.await_line(rank, f"flying with {len(left)}")
+        left = [rank for rank in left if rank not in lost]
+        time.sleep(FLYING_SECONDS)
+        killed = time.monotonic_ns()
+        for rank in lost:
+            job.processes[rank].kill()
+        for rank in left:
+            job.await_line(rank, f"verified {len(left)}")
+        times = [times_of(said(rank), len(left)) for rank in left]
+        over, formed, summed = ((max(each) - killed) * 1e-6 for each in zip(*times, strict=True))
+        print(f"{len(left)} left: all had ended after {over:.1f} ms, formed {formed:.1f}, summed {summed:.1f}")
+    return left
 
 
 @pytest.mark.parametrize("size", LOSSES)
@@ -123,10 +153,17 @@ def kill_in_flight(job: Job, lost: list[int], left: list[int], loss: int) -> Non
     ],
 )
 def test_everything_in_flight_returns_and_the_others_go_on(jobs: Jobs, size: int, way: str) -> None:
-    with jobs.started(rank_outlives_others, size, TEST_WAY=way) as job:
-        left = list(range(size))
-        for loss, lost in enumerate(LOSSES[size]):
-            left = [rank for rank in left if rank not in lost]
-            kill_in_flight(job, lost, left, loss)
-        for ended in job.wait(*left):
+    with jobs.started(rank_outlives_others, size, TEST_WAY=way, TEST_TIMEOUT=str(LONG_SECONDS)) as job:
+        for ended in job.wait(*kill_in_flight(job, size, job.said)):
             assert ended.status == 0, ended.output
+
+
+@pytest.mark.parametrize("size", LOSSES)
+def test_everything_in_flight_returns_and_an_elastic_training_goes_on(tmp_path: pathlib.Path, size: int) -> None:
+    if not (PROGRAMS / "harmonaized").exists():
+        pytest.skip("there is no daemon: build the target harmonaized, or set HARMONAIZE_BUILD")
+    program = [str(HERE / "elastic_flight_rank.py")]
+    with daemon_in_folder() as daemon, elastic_job(daemon, tmp_path, "elastic-flight", size, program) as job:
+        left = kill_in_flight(job, size, lambda rank: "\n".join(job.said(rank)))
+        job.order(left[0], "stop")
+        assert [job.ends(rank) for rank in left] == ["end done"] * len(left)
