@@ -32,6 +32,7 @@
 #include "src/base/clock.h"
 #include "tests/support/cluster.h"
 #include "tests/support/eventually.h"
+#include "tests/support/hosts_case.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/shared_by_processes.h"
@@ -47,6 +48,10 @@ constexpr const char* kRanksConfig = kSanitized ? "[ranks]\nformation_timeout_se
                                                 : "[ranks]\nformation_timeout_seconds = 1.5\n";
 // PlanTable change all the while.
 constexpr const char* kChangingPlans = "[plans]\nswitch_every_ms = 50\n";
+/// Seconds after which a question that is asked again and again hangs.
+constexpr double kHangs = kSanitized ? 120 : 30;
+/// Most lost ranks that a test asks for.
+constexpr int kMostFound = 16;
 constexpr int kDefaultRounds = kSanitized ? 4 : 40;
 
 int Rounds() {
@@ -505,6 +510,88 @@ TEST(HostsKill, TheOthersAreToldWhoIsLostAfterTheHome) {
 // The daemon that would take the home's place has no rank of the communicator any more.
 TEST(HostsKill, AHostWhoseRanksAreAllLostAfterTheHomeIsFoundOut) {
   FindLostWithoutTheHome({0, 1, 2, 3, 1}, {1, 4});
+}
+
+/// Ids of HostedRanks by which the ranks of the next tests and the test say how far they are.
+/// Of kJoined and kKnowsOwn each rank has one, behind them.
+enum Word : int { kJoined = 1, kRanksAreDead = 7, kKnowsOwn = 8, kHomeIsBackOrDead = 15 };
+
+/// Asks which ranks are lost, until it is these. Returns whether it was.
+bool Finds(ncclComm_t world, const std::vector<int>& expected) {
+  std::vector<int> lost;
+  const bool found = Eventually(kHangs, [&] {
+    lost.assign(static_cast<size_t>(kMostFound), -1);
+    int count = 0;
+    EXPECT_NCCL(hzLostRanks(world, kMostFound, lost.data(), &count));
+    lost.resize(static_cast<size_t>(count));
+    return lost == expected;
+  });
+  EXPECT_EQ(lost, expected);
+  return found;
+}
+
+/// Leaves out these ranks, and counts the others.
+void ExpectShrinkTo(ncclComm_t world, std::vector<int> lost, int left) {
+  ncclComm_t rest = nullptr;
+  EXPECT_NCCL(ncclCommShrink(world, lost.data(), static_cast<int>(lost.size()), &rest, nullptr,
+                             NCCL_SHRINK_ABORT));
+  if (rest == nullptr) return;
+  EXPECT_EQ(CountRanks(rest), left);
+  EXPECT_NCCL(ncclCommDestroy(rest));
+  EXPECT_NCCL(ncclCommAbort(world));
+}
+
+/// Ranks 1 and 5 of hosts 1 and 2 die while the home, host 0, is stopped: each daemon knows those
+/// of its own host. Then the home is killed, or goes on.
+void LoseRanksOfAStoppedHome(bool killed) {
+  // The tests are over before the home is taken for dead because it is silent.
+  TestCluster cluster(4, kRanksConfig, "dead_after_seconds = 60\n");
+  HostedRanks ranks(&cluster, {0, 1, 2, 1, 3, 2});
+  const std::vector<std::vector<int>> own = {{}, {}, {5}, {1}, {}, {}};
+  const std::vector<int> expected = killed ? std::vector<int>{0, 1, 5} : std::vector<int>{1, 5};
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(world), 6);
+    ranks.PublishId(kJoined + rank, {});
+    if (rank == 1 || rank == 5) pause();
+    if (rank > 0) {
+      ranks.ShareId(kRanksAreDead, false);
+      // The home does not answer, and what is known here is told in its place.
+      EXPECT_TRUE(Finds(world, own[static_cast<size_t>(rank)]));
+      ranks.PublishId(kKnowsOwn + rank, {});
+    }
+    ranks.ShareId(kHomeIsBackOrDead, false);
+    if (rank == 0 && killed) return 0;
+    if (Finds(world, expected))
+      ExpectShrinkTo(world, expected, 6 - static_cast<int>(expected.size()));
+    return 0;
+  });
+  for (int rank = 0; rank < 6; ++rank) ranks.ShareId(kJoined + rank, false);
+  kill(cluster.daemon(0).pid(), SIGSTOP);
+  for (const int rank : {1, 5}) kill(ranks.process(rank), SIGKILL);
+  ranks.PublishId(kRanksAreDead, {});
+  for (const int rank : {2, 3, 4}) ranks.ShareId(kKnowsOwn + rank, false);
+  if (killed) {
+    cluster.daemon(0).Kill();
+  } else {
+    kill(cluster.daemon(0).pid(), SIGCONT);
+  }
+  ranks.PublishId(kHomeIsBackOrDead, {});
+  const std::vector<int> statuses = ranks.Wait();
+  for (int rank = 0; rank < 6; ++rank) {
+    const int status = rank == 1 || rank == 5 ? SIGKILL : 0;
+    EXPECT_EQ(statuses[static_cast<size_t>(rank)], status) << "rank " << rank;
+  }
+}
+
+// The question has a deadline. Its answer may come later, when nobody waits for it any more.
+TEST(HostsKill, WhoIsLostIsToldWhileTheHomeDoesNotAnswer) {
+  LoseRanksOfAStoppedHome(/*killed=*/false);
+}
+
+// No daemon has told another one of the ranks: they find out by asking the successor of the home.
+TEST(HostsKill, RanksThatDieTogetherWithTheHomeAreFoundOut) {
+  LoseRanksOfAStoppedHome(/*killed=*/true);
 }
 
 // A host whose ranks were left out is none of theirs any more, even if it was the home.
