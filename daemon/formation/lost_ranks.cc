@@ -42,7 +42,7 @@ std::vector<int> LeftHere(const Communicator& communicator) {
 }
 
 /// Returns what two daemons know together. The count is exact where both name all.
-LostRanks::Lost Together(const LostRanks::Lost& one, const LostMessage& other) {
+LostRanks::Lost Together(const LostRanks::Lost& one, const LostRanks::Lost& other) {
   LostRanks::Lost both;
   std::set_union(one.ranks.begin(), one.ranks.end(), other.ranks.begin(), other.ranks.end(),
                  std::back_inserter(both.ranks));
@@ -79,42 +79,46 @@ void TakeInLeft(transport::PeerId peer, const std::vector<int>& left, Communicat
 }  // namespace
 
 void LostRanks::Ask(const Communicator& communicator, Done done) {
+  Call call{.communicator = communicator.id(),
+            .until_ns = MonotonicNanoseconds() + kAnswersWithinNs,
+            .done = std::move(done),
+            .waiting = WaitingHold(services_.waiting)};
   const Result<HomeAddress> home = HomeOf(communicator, services_.cluster);
-  if (!home.ok()) return AskSuccessor(communicator, std::move(done));
-  if (home->here) return done(KnownHere(communicator));
-  const uint64_t call = Begin(communicator, kHome, std::move(done));
-  Send(call, *home->peer, {.about = communicator.host_group()->roster().key});
+  if (!home.ok()) return AskSuccessor(communicator, std::move(call));
+  if (home->here) return call.done(KnownHere(communicator));
+  Send(Begin(std::move(call)), *home->peer, {.about = communicator.host_group()->roster().key});
 }
 
 // The home is lost. Ranks that were lost at several hosts may have been told to few daemons: they
-// meet at the one at which a shrink would form.
-void LostRanks::AskSuccessor(const Communicator& communicator, Done done) {
-  const Lost known = KnownHere(communicator);
+// meet at the one at which a shrink would form. Who asks may learn that this is another one: its
+// first rank is lost as well. The next one's first rank has a higher number, so there is an end.
+void LostRanks::AskSuccessor(const Communicator& communicator, Call call) {
+  const Lost known = Together(KnownHere(communicator), call.found);
+  if (known.ranks.size() == static_cast<size_t>(communicator.ranks())) return call.done(known);
   const Result<HomeAddress> home = HomeFor(
       {.kind = FormationKind::kShrink, .parent = communicator.id(), .excluded = known.ranks},
       services_.communicators, services_.cluster);
-  if (!home.ok() || home->here) return done(known);
+  if (!home.ok() || home->here) return call.done(known);
   const Roster& roster = communicator.host_group()->roster();
-  const uint64_t call = Begin(communicator, FirstHostLeft(roster, known.ranks), std::move(done));
+  const int successor = FirstHostLeft(roster, known.ranks);
+  if (successor == call.successor) return call.done(known);
+  call.successor = successor;
   const AskLostMessage ask{.about = roster.key, .left = LeftHere(communicator)};
-  if (home->peer.has_value()) return Send(call, *home->peer, ask);
+  const uint64_t number = Begin(std::move(call));
+  if (home->peer.has_value()) return Send(number, *home->peer, ask);
   services_.cluster->Reach(
-      home->address, lifetime_.Guard([this, call, ask](const Result<transport::PeerId>& peer) {
-        if (!peer.ok()) return End(call, nullptr);
-        Send(call, *peer, ask);
+      home->address, lifetime_.Guard([this, number, ask](const Result<transport::PeerId>& peer) {
+        if (!peer.ok()) return End(number, nullptr);
+        Send(number, *peer, ask);
       }));
 }
 
-uint64_t LostRanks::Begin(const Communicator& communicator, int successor, Done done) {
-  const uint64_t call = next_call_++;
-  const uint64_t until_ns = MonotonicNanoseconds() + kAnswersWithinNs;
-  calls_.emplace(call, Call{.communicator = communicator.id(),
-                            .successor = successor,
-                            .until_ns = until_ns,
-                            .done = std::move(done),
-                            .waiting = WaitingHold(services_.waiting)});
-  services_.tick_by(until_ns);
-  return call;
+uint64_t LostRanks::Begin(Call call) {
+  const uint64_t number = next_call_++;
+  call.peer.reset();
+  services_.tick_by(call.until_ns);
+  calls_.emplace(number, std::move(call));
+  return number;
 }
 
 void LostRanks::Send(uint64_t call, transport::PeerId peer, AskLostMessage ask) {
@@ -133,18 +137,23 @@ void LostRanks::Send(uint64_t call, transport::PeerId peer, AskLostMessage ask) 
 void LostRanks::End(uint64_t call, const LostMessage* answer) {
   const auto found = calls_.find(call);
   if (found == calls_.end()) return;
-  const Call ended = std::move(found->second);
+  Call ended = std::move(found->second);
   calls_.erase(found);
   Communicator* const communicator = services_.communicators.FindById(ended.communicator);
   if (communicator == nullptr) return ended.done(RemoteError("the communicator is gone"));
-  if (answer == nullptr) return ended.done(KnownHere(*communicator));
   const bool of_home = ended.successor == kHome;
-  if (of_home && answer->known) return ended.done(Lost{answer->count, answer->ranks});
-  if (!of_home && !answer->known) {
+  if (answer != nullptr && of_home && answer->known) {
+    return ended.done(Lost{answer->count, answer->ranks});
+  }
+  if (answer == nullptr || of_home) {
+    return ended.done(Together(KnownHere(*communicator), ended.found));
+  }
+  if (!answer->known) {
     const Roster& roster = communicator->host_group()->roster();
     TakeInLeft(*ended.peer, RanksAt(roster, ended.successor), *communicator);
   }
-  ended.done(Together(KnownHere(*communicator), *answer));
+  ended.found = Together(ended.found, {answer->count, answer->ranks});
+  AskSuccessor(*communicator, std::move(ended));
 }
 
 void LostRanks::Tick(uint64_t now_ns) {
