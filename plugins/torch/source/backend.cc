@@ -217,7 +217,7 @@ c10::intrusive_ptr<BackendBase> Backend::shrink(const std::vector<int64_t>& excl
   const std::shared_ptr<Membership> members = Members();
   if (abort) members->FailFurther("group " + place_.name + " was shrunk");
   std::shared_ptr<Communicator> main = members->main()->Shrink(gone, abort);
-  // Ranks may have tried in vain differently often.
+  // Attempts that failed do not count: ranks may have made different numbers of them.
   const std::string round = "harmonaize/shrink" + std::to_string(members->shrinks) + "/";
   GroupPlace place = members->place();
   place.store = c10::make_intrusive<c10d::PrefixStore>(round, place.store);
