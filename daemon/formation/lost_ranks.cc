@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
-#include "daemon/formation/formation_request.h"
 #include "daemon/formation/home_address.h"
 #include "daemon/multihost/host_group.h"
 #include "src/base/clock.h"
@@ -58,6 +60,17 @@ int FirstHostLeft(const Roster& roster, const std::vector<int>& lost) {
   return roster.host_of_rank[static_cast<size_t>(first)];
 }
 
+/// Returns the other hosts with ranks that are not known to be lost.
+std::vector<int> OtherHostsLeft(const Communicator& communicator, const std::vector<int>& lost) {
+  const Roster& roster = communicator.host_group()->roster();
+  std::set<int> hosts;
+  for (int rank = 0; rank < communicator.ranks(); ++rank) {
+    if (communicator.HasLeft(rank) || std::binary_search(lost.begin(), lost.end(), rank)) continue;
+    if (communicator.IsRemote(rank)) hosts.insert(roster.host_of_rank[static_cast<size_t>(rank)]);
+  }
+  return {hosts.begin(), hosts.end()};
+}
+
 std::vector<int> RanksAt(const Roster& roster, int host) {
   std::vector<int> ranks;
   for (size_t rank = 0; rank < roster.host_of_rank.size(); ++rank) {
@@ -95,19 +108,46 @@ void LostRanks::Ask(const Communicator& communicator, Done done) {
 void LostRanks::AskSuccessor(const Communicator& communicator, Call call) {
   const Lost known = Together(KnownHere(communicator), call.found);
   if (known.ranks.size() == static_cast<size_t>(communicator.ranks())) return call.done(known);
-  const Result<HomeAddress> home = HomeFor(
-      {.kind = FormationKind::kShrink, .parent = communicator.id(), .excluded = known.ranks},
-      services_.communicators, services_.cluster);
-  if (!home.ok() || home->here) return call.done(known);
   const Roster& roster = communicator.host_group()->roster();
   const int successor = FirstHostLeft(roster, known.ranks);
+  if (successor == roster.self) return AskAll(communicator, std::move(call));
   if (successor == call.successor) return call.done(known);
   call.successor = successor;
+  AskHost(communicator, std::move(call));
+}
+
+// All ranks of another host may be lost, whose daemon has told the lost home alone. It asks nobody,
+// since it has no rank that does, so the successor asks it.
+void LostRanks::AskAll(const Communicator& communicator, Call call) {
+  const std::vector<int> hosts = OtherHostsLeft(communicator, call.found.ranks);
+  const auto all = std::make_shared<Call>(std::move(call));
+  const auto one_is_done = [this, all, open = std::make_shared<size_t>(hosts.size() + 1)] {
+    if (--*open > 0) return;
+    const Communicator* const about = services_.communicators.FindById(all->communicator);
+    if (about == nullptr) return all->done(RemoteError("the communicator is gone"));
+    all->done(Together(KnownHere(*about), all->found));
+  };
+  for (const int host : hosts) {
+    AskHost(communicator, {.communicator = all->communicator,
+                           .successor = host,
+                           .is_one_of_all = true,
+                           .until_ns = all->until_ns,
+                           .done = [one_is_done](const Result<Lost>&) { one_is_done(); },
+                           .waiting = WaitingHold(services_.waiting)});
+  }
+  one_is_done();
+}
+
+void LostRanks::AskHost(const Communicator& communicator, Call call) {
+  const Roster& roster = communicator.host_group()->roster();
+  const auto host = static_cast<size_t>(call.successor);
   const AskLostMessage ask{.about = roster.key, .left = LeftHere(communicator)};
   const uint64_t number = Begin(std::move(call));
-  if (home->peer.has_value()) return Send(number, *home->peer, ask);
+  const std::optional<transport::PeerId> known = roster.peers[host];
+  if (known.has_value() && services_.cluster->Linked(*known)) return Send(number, *known, ask);
   services_.cluster->Reach(
-      home->address, lifetime_.Guard([this, number, ask](const Result<transport::PeerId>& peer) {
+      roster.addresses[host],
+      lifetime_.Guard([this, number, ask](const Result<transport::PeerId>& peer) {
         if (!peer.ok()) return End(number, nullptr);
         Send(number, *peer, ask);
       }));
@@ -152,6 +192,7 @@ void LostRanks::End(uint64_t call, const LostMessage* answer) {
     const Roster& roster = communicator->host_group()->roster();
     TakeInLeft(*ended.peer, RanksAt(roster, ended.successor), *communicator);
   }
+  if (ended.is_one_of_all) return ended.done(Lost{});
   ended.found = Together(ended.found, {answer->count, answer->ranks});
   AskSuccessor(*communicator, std::move(ended));
 }

@@ -53,8 +53,9 @@ class LostRanks {
 
  private:
   struct Call {
-    uint64_t communicator = 0;  ///< Communicator::id.
-    int successor = kHome;      ///< The host that is asked in place of the home.
+    uint64_t communicator = 0;   ///< Communicator::id.
+    int successor = kHome;       ///< The host that is asked in place of the home.
+    bool is_one_of_all = false;  ///< All hosts are asked, and this is one of the questions.
     uint64_t until_ns = 0;
     Lost found = {};                             ///< What other daemons have answered so far.
     std::optional<transport::PeerId> peer = {};  ///< None while it is being reached.
@@ -65,6 +66,8 @@ class LostRanks {
 
   uint64_t Begin(Call call);
   void AskSuccessor(const Communicator& communicator, Call call);
+  void AskAll(const Communicator& communicator, Call call);
+  void AskHost(const Communicator& communicator, Call call);
   void Send(uint64_t call, transport::PeerId peer, AskLostMessage ask);
   void End(uint64_t call, const LostMessage* answer);
 
