@@ -9,11 +9,15 @@ All ranks sum floats all the time. Ranks, or a daemon, are ended with SIGKILL; e
 it from its all-reduce, calls ncclCommShrink with NCCL_SHRINK_ABORT, and sums once more. The time is that
 from before the signal until the last of them has its sum. Of that, `told` is the time until the last rank has
 its error, `formed` until the last one has its new communicator.
+
+Where this Python has PyTorch and harmonaize_torch, ranks do the same by process groups, which PyTorch's
+shrink_group (where it has that) and harmonaize.elastic form anew.
 """
 
 import argparse
 import contextlib
 import ctypes
+import functools
 import os
 import pathlib
 import signal
@@ -23,8 +27,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "integration"))
+sys.path[:0] = [str(ROOT / "tests" / "integration"), str(ROOT / "plugins" / "python")]
 
+import elastic_torch  # pylint: disable=wrong-import-position
 from live_daemons import Daemon  # pylint: disable=wrong-import-position
 from live_job import UNIQUE_ID_BYTES, Communicator, Failed, Library  # pylint: disable=wrong-import-position
 
@@ -63,7 +68,7 @@ def verified_sum(communicator, ranks):
 class Rank:
     """A process that runs `body(rank)`. It tells the times that it notes, and hears of what comes next."""
 
-    def __init__(self, library_path, socket, body):
+    def __init__(self, socket, body):
         said, tells = os.pipe()
         hears, self.hand_over = os.pipe()
         self.process = os.fork()
@@ -76,7 +81,7 @@ class Rank:
         try:
             self.tells, self.hears = tells, hears
             os.environ["HARMONAIZE_SOCKET"] = socket
-            body(self, Library(library_path))
+            body(self)
             status = 0
         except Exception as failure:  # pylint: disable=broad-exception-caught
             print(f"rank of process {os.getpid()}: {failure}", file=sys.stderr, flush=True)
@@ -138,7 +143,8 @@ def join_all(library_path, sockets, body):
         hand_over.append(writer)
 
     def begin(number):
-        def run(rank, library):
+        def run(rank):
+            library = Library(library_path)
             if number == 0:
                 made = bytes(library.unique_id())
                 for writer in hand_over:
@@ -146,7 +152,7 @@ def join_all(library_path, sockets, body):
             text = os.read(take[number], UNIQUE_ID_BYTES)
             body(rank, library, number, library.id_from(text))
         return run
-    ranks = [Rank(library_path, socket, begin(number)) for number, socket in enumerate(sockets)]
+    ranks = [Rank(socket, begin(number)) for number, socket in enumerate(sockets)]
     for end in take + hand_over:
         os.close(end)
     return ranks
@@ -155,7 +161,19 @@ def join_all(library_path, sockets, body):
 def lose(library_path, sockets, losses, kill):
     """Milliseconds until the ranks that are left are told, have formed, and have summed, for each loss.
     `kill(ranks, lost)` ends ranks."""
-    ranks = dict(enumerate(join_all(library_path, sockets, survive(losses, len(sockets)))))
+    return lose_of(join_all(library_path, sockets, survive(losses, len(sockets))), losses, kill)
+
+
+def lose_in_torch(socket, count, losses, survive_by):
+    """The same of ranks on one host that work by PyTorch."""
+    with tempfile.TemporaryDirectory(prefix="harmonaize-elastic-") as folder:
+        body = survive_by(losses, count, str(pathlib.Path(folder) / "store"))
+        ranks = [Rank(socket, functools.partial(body, number=number)) for number in range(count)]
+        return lose_of(ranks, losses, kill_ranks)
+
+
+def lose_of(all_ranks, losses, kill):
+    ranks = dict(enumerate(all_ranks))
     found = []
     try:
         for lost in losses:
@@ -195,7 +213,8 @@ def grow(library_path, sockets, new_socket):
         rank.tell(*sum_now(grown, count + 1))
         rank.hear()
 
-    def new(rank, library):
+    def new(rank):
+        library = Library(library_path)
         grow_id = library.id_from(os.read(id_from, UNIQUE_ID_BYTES))
         rank.tell(0)
         rank.hear()
@@ -204,7 +223,7 @@ def grow(library_path, sockets, new_socket):
         rank.hear()
     ranks = join_all(library_path, sockets, old)
     try:
-        ranks.append(Rank(library_path, new_socket, new))
+        ranks.append(Rank(new_socket, new))
         for rank in ranks:
             rank.times()
         start = time.monotonic_ns()
@@ -235,6 +254,18 @@ def show(what, found):
     told, formed, _ = (statistics.median(part) for part in zip(*found))
     print(f"{what:44s} median {statistics.median(totals):7.2f} ms, worst {totals[-1]:7.2f} ms "
           f"(told {told:.2f}, formed {formed:.2f}), {len(totals)} times", flush=True)
+
+
+def measure_torch(options, socket):
+    os.environ["HARMONAIZE_HOME"] = str(options.programs.parent)
+    ways = {"elastic.run": elastic_torch.survive_by_elastic}
+    if elastic_torch.shrinks():
+        ways["shrink_group"] = elastic_torch.survive_by_shrinks
+    for way, survive_by in ways.items():
+        for count, lost in ((4, [3]), (6, [5]), (6, [3, 5])):
+            found = [each for _ in range(options.repeats)
+                     for each in lose_in_torch(socket, count, [lost], survive_by)]
+            show(f"PyTorch, {way}, {count} ranks: {len(lost)} killed", found)
 
 
 def measure(options, daemons):
@@ -272,6 +303,8 @@ def measure(options, daemons):
             daemons[which].process.wait()
             daemons[which].start()
         show(f"4 hosts x 2 ranks: {what} is killed", found)
+    if elastic_torch.is_there():
+        measure_torch(options, hosts[0])
 
 
 def main():

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
-#include "daemon/formation/formation_request.h"
 #include "daemon/formation/home_address.h"
 #include "daemon/multihost/host_group.h"
 #include "src/base/clock.h"
@@ -42,7 +44,7 @@ std::vector<int> LeftHere(const Communicator& communicator) {
 }
 
 /// Returns what two daemons know together. The count is exact where both name all.
-LostRanks::Lost Together(const LostRanks::Lost& one, const LostMessage& other) {
+LostRanks::Lost Together(const LostRanks::Lost& one, const LostRanks::Lost& other) {
   LostRanks::Lost both;
   std::set_union(one.ranks.begin(), one.ranks.end(), other.ranks.begin(), other.ranks.end(),
                  std::back_inserter(both.ranks));
@@ -56,6 +58,17 @@ int FirstHostLeft(const Roster& roster, const std::vector<int>& lost) {
   int first = 0;
   while (std::binary_search(lost.begin(), lost.end(), first)) ++first;
   return roster.host_of_rank[static_cast<size_t>(first)];
+}
+
+/// Returns the other hosts with ranks that are not known to be lost.
+std::vector<int> OtherHostsLeft(const Communicator& communicator, const std::vector<int>& lost) {
+  const Roster& roster = communicator.host_group()->roster();
+  std::set<int> hosts;
+  for (int rank = 0; rank < communicator.ranks(); ++rank) {
+    if (communicator.HasLeft(rank) || std::binary_search(lost.begin(), lost.end(), rank)) continue;
+    if (communicator.IsRemote(rank)) hosts.insert(roster.host_of_rank[static_cast<size_t>(rank)]);
+  }
+  return {hosts.begin(), hosts.end()};
 }
 
 std::vector<int> RanksAt(const Roster& roster, int host) {
@@ -79,42 +92,73 @@ void TakeInLeft(transport::PeerId peer, const std::vector<int>& left, Communicat
 }  // namespace
 
 void LostRanks::Ask(const Communicator& communicator, Done done) {
+  Call call{.communicator = communicator.id(),
+            .until_ns = MonotonicNanoseconds() + kAnswersWithinNs,
+            .done = std::move(done),
+            .waiting = WaitingHold(services_.waiting)};
   const Result<HomeAddress> home = HomeOf(communicator, services_.cluster);
-  if (!home.ok()) return AskSuccessor(communicator, std::move(done));
-  if (home->here) return done(KnownHere(communicator));
-  const uint64_t call = Begin(communicator, kHome, std::move(done));
-  Send(call, *home->peer, {.about = communicator.host_group()->roster().key});
+  if (!home.ok()) return AskSuccessor(communicator, std::move(call));
+  if (home->here) return call.done(KnownHere(communicator));
+  Send(Begin(std::move(call)), *home->peer, {.about = communicator.host_group()->roster().key});
 }
 
 // The home is lost. Ranks that were lost at several hosts may have been told to few daemons: they
-// meet at the one at which a shrink would form.
-void LostRanks::AskSuccessor(const Communicator& communicator, Done done) {
-  const Lost known = KnownHere(communicator);
-  const Result<HomeAddress> home = HomeFor(
-      {.kind = FormationKind::kShrink, .parent = communicator.id(), .excluded = known.ranks},
-      services_.communicators, services_.cluster);
-  if (!home.ok() || home->here) return done(known);
+// meet at the one at which a shrink would form. Who asks may learn that this is another one: its
+// first rank is lost as well. The next one's first rank has a higher number, so there is an end.
+void LostRanks::AskSuccessor(const Communicator& communicator, Call call) {
+  const Lost known = Together(KnownHere(communicator), call.found);
+  if (known.ranks.size() == static_cast<size_t>(communicator.ranks())) return call.done(known);
   const Roster& roster = communicator.host_group()->roster();
-  const uint64_t call = Begin(communicator, FirstHostLeft(roster, known.ranks), std::move(done));
+  const int successor = FirstHostLeft(roster, known.ranks);
+  if (successor == roster.self) return AskAll(communicator, std::move(call));
+  if (successor == call.successor) return call.done(known);
+  call.successor = successor;
+  AskHost(communicator, std::move(call));
+}
+
+// All ranks of another host may be lost, whose daemon has told the lost home alone. It asks nobody,
+// since it has no rank that does, so the successor asks it.
+void LostRanks::AskAll(const Communicator& communicator, Call call) {
+  const std::vector<int> hosts = OtherHostsLeft(communicator, call.found.ranks);
+  const auto all = std::make_shared<Call>(std::move(call));
+  const auto one_is_done = [this, all, open = std::make_shared<size_t>(hosts.size() + 1)] {
+    if (--*open > 0) return;
+    const Communicator* const about = services_.communicators.FindById(all->communicator);
+    if (about == nullptr) return all->done(RemoteError("the communicator is gone"));
+    all->done(Together(KnownHere(*about), all->found));
+  };
+  for (const int host : hosts) {
+    AskHost(communicator, {.communicator = all->communicator,
+                           .successor = host,
+                           .is_one_of_all = true,
+                           .until_ns = all->until_ns,
+                           .done = [one_is_done](const Result<Lost>&) { one_is_done(); },
+                           .waiting = WaitingHold(services_.waiting)});
+  }
+  one_is_done();
+}
+
+void LostRanks::AskHost(const Communicator& communicator, Call call) {
+  const Roster& roster = communicator.host_group()->roster();
+  const auto host = static_cast<size_t>(call.successor);
   const AskLostMessage ask{.about = roster.key, .left = LeftHere(communicator)};
-  if (home->peer.has_value()) return Send(call, *home->peer, ask);
+  const uint64_t number = Begin(std::move(call));
+  const std::optional<transport::PeerId> known = roster.peers[host];
+  if (known.has_value() && services_.cluster->Linked(*known)) return Send(number, *known, ask);
   services_.cluster->Reach(
-      home->address, lifetime_.Guard([this, call, ask](const Result<transport::PeerId>& peer) {
-        if (!peer.ok()) return End(call, nullptr);
-        Send(call, *peer, ask);
+      roster.addresses[host],
+      lifetime_.Guard([this, number, ask](const Result<transport::PeerId>& peer) {
+        if (!peer.ok()) return End(number, nullptr);
+        Send(number, *peer, ask);
       }));
 }
 
-uint64_t LostRanks::Begin(const Communicator& communicator, int successor, Done done) {
-  const uint64_t call = next_call_++;
-  const uint64_t until_ns = MonotonicNanoseconds() + kAnswersWithinNs;
-  calls_.emplace(call, Call{.communicator = communicator.id(),
-                            .successor = successor,
-                            .until_ns = until_ns,
-                            .done = std::move(done),
-                            .waiting = WaitingHold(services_.waiting)});
-  services_.tick_by(until_ns);
-  return call;
+uint64_t LostRanks::Begin(Call call) {
+  const uint64_t number = next_call_++;
+  call.peer.reset();
+  services_.tick_by(call.until_ns);
+  calls_.emplace(number, std::move(call));
+  return number;
 }
 
 void LostRanks::Send(uint64_t call, transport::PeerId peer, AskLostMessage ask) {
@@ -133,18 +177,24 @@ void LostRanks::Send(uint64_t call, transport::PeerId peer, AskLostMessage ask) 
 void LostRanks::End(uint64_t call, const LostMessage* answer) {
   const auto found = calls_.find(call);
   if (found == calls_.end()) return;
-  const Call ended = std::move(found->second);
+  Call ended = std::move(found->second);
   calls_.erase(found);
   Communicator* const communicator = services_.communicators.FindById(ended.communicator);
   if (communicator == nullptr) return ended.done(RemoteError("the communicator is gone"));
-  if (answer == nullptr) return ended.done(KnownHere(*communicator));
   const bool of_home = ended.successor == kHome;
-  if (of_home && answer->known) return ended.done(Lost{answer->count, answer->ranks});
-  if (!of_home && !answer->known) {
+  if (answer != nullptr && of_home && answer->known) {
+    return ended.done(Lost{answer->count, answer->ranks});
+  }
+  if (answer == nullptr || of_home) {
+    return ended.done(Together(KnownHere(*communicator), ended.found));
+  }
+  if (!answer->known) {
     const Roster& roster = communicator->host_group()->roster();
     TakeInLeft(*ended.peer, RanksAt(roster, ended.successor), *communicator);
   }
-  ended.done(Together(KnownHere(*communicator), *answer));
+  if (ended.is_one_of_all) return ended.done(Lost{});
+  ended.found = Together(ended.found, {answer->count, answer->ranks});
+  AskSuccessor(*communicator, std::move(ended));
 }
 
 void LostRanks::Tick(uint64_t now_ns) {

@@ -39,8 +39,8 @@ class LostRanks {
 
   explicit LostRanks(const Services& services) : services_(services) {}
 
-  /// Calls `done` once, at once or later. A daemon that is asked has a second to answer; else this
-  /// daemon tells what it knows itself. Errors: the communicator is gone by then.
+  /// Calls `done` once, at once or later. The daemons that are asked have a second to answer; else
+  /// this one tells what is known by then. Errors: the communicator is gone by then.
   void Ask(const Communicator& communicator, Done done);
 
   void Tick(uint64_t now_ns);
@@ -53,17 +53,21 @@ class LostRanks {
 
  private:
   struct Call {
-    uint64_t communicator = 0;  ///< Communicator::id.
-    int successor = kHome;      ///< The host that is asked in place of the home.
+    uint64_t communicator = 0;   ///< Communicator::id.
+    int successor = kHome;       ///< The host that is asked in place of the home.
+    bool is_one_of_all = false;  ///< All hosts are asked, and this is one of the questions.
     uint64_t until_ns = 0;
+    Lost found = {};                             ///< What other daemons have answered so far.
     std::optional<transport::PeerId> peer = {};  ///< None while it is being reached.
     Done done;
     WaitingHold waiting;
   };
   static constexpr int kHome = -1;
 
-  uint64_t Begin(const Communicator& communicator, int successor, Done done);
-  void AskSuccessor(const Communicator& communicator, Done done);
+  uint64_t Begin(Call call);
+  void AskSuccessor(const Communicator& communicator, Call call);
+  void AskAll(const Communicator& communicator, Call call);
+  void AskHost(const Communicator& communicator, Call call);
   void Send(uint64_t call, transport::PeerId peer, AskLostMessage ask);
   void End(uint64_t call, const LostMessage* answer);
 

@@ -32,6 +32,7 @@
 #include "src/base/clock.h"
 #include "tests/support/cluster.h"
 #include "tests/support/eventually.h"
+#include "tests/support/hosts_case.h"
 #include "tests/support/rank_runner.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/shared_by_processes.h"
@@ -47,6 +48,10 @@ constexpr const char* kRanksConfig = kSanitized ? "[ranks]\nformation_timeout_se
                                                 : "[ranks]\nformation_timeout_seconds = 1.5\n";
 // PlanTable change all the while.
 constexpr const char* kChangingPlans = "[plans]\nswitch_every_ms = 50\n";
+/// Seconds after which a question that is asked again and again hangs.
+constexpr double kHangs = kSanitized ? 120 : 30;
+/// Most lost ranks that a test asks for.
+constexpr int kMostFound = 16;
 constexpr int kDefaultRounds = kSanitized ? 4 : 40;
 
 int Rounds() {
@@ -507,6 +512,126 @@ TEST(HostsKill, AHostWhoseRanksAreAllLostAfterTheHomeIsFoundOut) {
   FindLostWithoutTheHome({0, 1, 2, 3, 1}, {1, 4});
 }
 
+/// Ids of HostedRanks by which the ranks of the next tests and the test say how far they are.
+/// Of kJoined and kKnowsOwn each rank has one, behind them.
+enum Word : int { kJoined = 1, kRanksAreDead = 7, kKnowsOwn = 8, kHomeIsBackOrDead = 15 };
+
+/// Asks which ranks are lost, until it is these. Returns whether it was.
+bool Finds(ncclComm_t world, const std::vector<int>& expected) {
+  std::vector<int> lost;
+  const bool found = Eventually(kHangs, [&] {
+    lost.assign(static_cast<size_t>(kMostFound), -1);
+    int count = 0;
+    EXPECT_NCCL(hzLostRanks(world, kMostFound, lost.data(), &count));
+    lost.resize(static_cast<size_t>(count));
+    return lost == expected;
+  });
+  EXPECT_EQ(lost, expected);
+  return found;
+}
+
+/// Leaves out these ranks, and counts the others.
+void ExpectShrinkTo(ncclComm_t world, std::vector<int> lost, int left) {
+  ncclComm_t rest = nullptr;
+  EXPECT_NCCL(ncclCommShrink(world, lost.data(), static_cast<int>(lost.size()), &rest, nullptr,
+                             NCCL_SHRINK_ABORT));
+  if (rest == nullptr) return;
+  EXPECT_EQ(CountRanks(rest), left);
+  EXPECT_NCCL(ncclCommDestroy(rest));
+  EXPECT_NCCL(ncclCommAbort(world));
+}
+
+/// Returns whether the daemon knows no communicator.
+bool HasNoCommunicator(DaemonProcess& daemon) {
+  const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
+  EXPECT_TRUE(status.ok()) << status.status().message();
+  const auto document = nlohmann::json::parse(*status);
+  for (const auto& tenant : document.at("tenants")) {
+    if (!tenant.at("communicators").empty()) return false;
+  }
+  return true;
+}
+
+bool IsAmong(int rank, const std::vector<int>& ranks) {
+  return std::count(ranks.begin(), ranks.end(), rank) > 0;
+}
+
+/// Ranks die while the home, the host of rank 0 alone, is stopped: each daemon knows those of its
+/// own host. Then the home is killed, or goes on.
+void LoseRanksOfAStoppedHome(const std::vector<int>& host_of_rank, const std::vector<int>& dead,
+                             bool killed) {
+  // The tests are over before the home is taken for dead because it is silent.
+  TestCluster cluster(4, kRanksConfig, "dead_after_seconds = 60\n");
+  HostedRanks ranks(&cluster, host_of_rank);
+  const int all = ranks.ranks();
+  const auto host_of = [&](int rank) { return host_of_rank[static_cast<size_t>(rank)]; };
+  std::vector<int> expected = dead;
+  if (killed) expected.insert(expected.begin(), 0);
+  std::vector<int> staying;
+  for (int rank = 1; rank < all; ++rank) {
+    if (!IsAmong(rank, dead)) staying.push_back(rank);
+  }
+  ranks.Start([&](int rank) {
+    const ncclComm_t world = ranks.Join(rank);
+    EXPECT_EQ(CountRanks(world), all);
+    ranks.PublishId(kJoined + rank, {});
+    if (IsAmong(rank, dead)) pause();
+    if (rank > 0) {
+      ranks.ShareId(kRanksAreDead, false);
+      // The home does not answer, and what is known here is told in its place.
+      std::vector<int> own;
+      std::copy_if(dead.begin(), dead.end(), std::back_inserter(own),
+                   [&](int one) { return host_of(one) == host_of(rank); });
+      EXPECT_TRUE(Finds(world, own));
+      ranks.PublishId(kKnowsOwn + rank, {});
+    }
+    ranks.ShareId(kHomeIsBackOrDead, false);
+    if (rank == 0 && killed) return 0;
+    if (Finds(world, expected)) {
+      ExpectShrinkTo(world, expected, all - static_cast<int>(expected.size()));
+    }
+    return 0;
+  });
+  for (int rank = 0; rank < all; ++rank) ranks.ShareId(kJoined + rank, false);
+  kill(cluster.daemon(0).pid(), SIGSTOP);
+  for (const int rank : dead) kill(ranks.process(rank), SIGKILL);
+  ranks.PublishId(kRanksAreDead, {});
+  for (const int rank : staying) ranks.ShareId(kKnowsOwn + rank, false);
+  for (const int rank : dead) {
+    const bool is_last = std::none_of(staying.begin(), staying.end(),
+                                      [&](int one) { return host_of(one) == host_of(rank); });
+    if (!is_last) continue;
+    EXPECT_TRUE(
+        Eventually(kHangs, [&] { return HasNoCommunicator(cluster.daemon(host_of(rank))); }));
+  }
+  if (killed) {
+    cluster.daemon(0).Kill();
+  } else {
+    kill(cluster.daemon(0).pid(), SIGCONT);
+  }
+  ranks.PublishId(kHomeIsBackOrDead, {});
+  const std::vector<int> statuses = ranks.Wait();
+  for (int rank = 0; rank < all; ++rank) {
+    const int status = IsAmong(rank, dead) ? SIGKILL : 0;
+    EXPECT_EQ(statuses[static_cast<size_t>(rank)], status) << "rank " << rank;
+  }
+}
+
+// The question has a deadline. Its answer may come later, when nobody waits for it any more.
+TEST(HostsKill, WhoIsLostIsToldWhileTheHomeDoesNotAnswer) {
+  LoseRanksOfAStoppedHome({0, 1, 2, 1, 3, 2}, {1, 5}, /*killed=*/false);
+}
+
+// No daemon has told another one of the ranks: they find out by asking the successor of the home.
+TEST(HostsKill, RanksThatDieTogetherWithTheHomeAreFoundOut) {
+  LoseRanksOfAStoppedHome({0, 1, 2, 1, 3, 2}, {1, 5}, /*killed=*/true);
+}
+
+// The successor is another host, and the daemon of these ranks asks nobody: it is asked itself.
+TEST(HostsKill, AHostWhoseRanksAllDieTogetherWithTheHomeIsFoundOut) {
+  LoseRanksOfAStoppedHome({0, 2, 1, 3, 1}, {2, 4}, /*killed=*/true);
+}
+
 // A host whose ranks were left out is none of theirs any more, even if it was the home.
 TEST(HostsKill, AShrunkCommunicatorOutlivesAHostThatItHasLeft) {
   TestCluster cluster(3, kRanksConfig);
@@ -546,17 +671,6 @@ TEST(HostsKill, AShrunkCommunicatorOutlivesAHostThatItHasLeft) {
   for (size_t rank = 1; rank < statuses.size(); ++rank) {
     EXPECT_EQ(statuses[rank], 0) << "rank " << rank;
   }
-}
-
-/// Returns whether the daemon knows no communicator.
-bool HasNoCommunicator(DaemonProcess& daemon) {
-  const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
-  EXPECT_TRUE(status.ok()) << status.status().message();
-  const auto document = nlohmann::json::parse(*status);
-  for (const auto& tenant : document.at("tenants")) {
-    if (!tenant.at("communicators").empty()) return false;
-  }
-  return true;
 }
 
 // They apply where their first rank was. That daemon knows nothing of the communicator any more.

@@ -54,4 +54,5 @@ def test_a_groups_store_stays_until_all_ranks_have_ended_the_group(
             assert ends == ["end done", "end done", "end None"]
             said = [[line for line in job.said(place) if line.startswith("stores")] for place in range(3)]
     assert said == [[], ["stores 1", "stores 1"], ["stores 1"]]
-    assert list(stores.iterdir()) == []
+    # PyTorch may leave a folder of its own there.
+    assert list(stores.glob("harmonaize-elastic-*")) == []

@@ -113,11 +113,24 @@ class Job:
 
     def await_word(self, rank: int, word: str) -> None:
         """Waits until the rank has printed `word`."""
+        self._await(rank, word, lambda: word in self.said(rank))
+
+    def await_line(self, rank: int, start: str) -> None:
+        """Waits until the rank has printed a whole line that begins so."""
+
+        def printed() -> bool:
+            return any(line.startswith(start) for line in self.said(rank).split("\n")[:-1])
+
+        self._await(rank, start, printed)
+
+    def _await(self, rank: int, what: str, holds: typing.Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while word not in self.said(rank):
-            if self.processes[rank].poll() is not None or time.monotonic() > deadline:
-                message = f"rank {rank} did not say '{word}', but: {self.said(rank)}"
+        ended = False
+        while not holds():
+            if ended or time.monotonic() > deadline:
+                message = f"rank {rank} did not say '{what}', but: {self.said(rank)}"
                 raise AssertionError(message)
+            ended = self.processes[rank].poll() is not None
             time.sleep(0.01)
 
     def wait(self, *ranks: int) -> list[Ended]:

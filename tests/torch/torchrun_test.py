@@ -44,6 +44,7 @@ class Agents:
     def start(self) -> None:
         """Starts one more agent."""
         # PyTorch 1.13 knows the options with underscores alone, and with Python 3.11 it has to redirect something.
+        # PyTorch 2.15 takes the program's options for its own without "--".
         # Without a short last call the first agent waits for half a minute whether another one comes.
         options = ["--nnodes", "1:2", "--nproc_per_node", "2", "--max_restarts", "3", "--monitor_interval", "0.1"]
         options += ["--rdzv_backend", "c10d", "--rdzv_endpoint", f"localhost:{self._port}", "--rdzv_id", "digits"]
@@ -53,7 +54,7 @@ class Agents:
         with (self._folder / f"agent{len(self.processes)}").open("w") as output:
             self.processes.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "torch.distributed.run", *options, str(PROGRAM), *words],
+                    [sys.executable, "-m", "torch.distributed.run", *options, "--", str(PROGRAM), *words],
                     env=self._environment,
                     stdin=subprocess.DEVNULL,
                     stdout=output,

@@ -9,9 +9,10 @@ The import may be left out where PyTorch finds backends by itself (2.6 and later
 Harmonaize says what is served.
 """
 
+from harmonaize_torch._losses import lost_ranks
 from harmonaize_torch._memory import empty
 from harmonaize_torch._registration import BACKEND, register, register_at_import
 
-__all__ = ["BACKEND", "empty", "register", "register_at_import"]
+__all__ = ["BACKEND", "empty", "lost_ranks", "register", "register_at_import"]
 
 register()

@@ -215,8 +215,10 @@ c10::intrusive_ptr<BackendBase> Backend::shrink(const std::vector<int64_t>& excl
   const std::vector<int> gone(excluded.begin(), excluded.end());
   const bool abort = (flags & NCCL_SHRINK_ABORT) != 0;
   const std::shared_ptr<Membership> members = Members();
+  if (abort) members->FailFurther("group " + place_.name + " was shrunk");
   std::shared_ptr<Communicator> main = members->main()->Shrink(gone, abort);
-  const std::string round = "harmonaize/shrink" + std::to_string(members->shrinks++) + "/";
+  // Attempts that failed do not count: ranks may have made different numbers of them.
+  const std::string round = "harmonaize/shrink" + std::to_string(members->shrinks) + "/";
   GroupPlace place = members->place();
   place.store = c10::make_intrusive<c10d::PrefixStore>(round, place.store);
   place.rank = main->rank();
@@ -224,7 +226,13 @@ c10::intrusive_ptr<BackendBase> Backend::shrink(const std::vector<int64_t>& excl
   place.name += "/shrunk";
   if (options) place.timeout = options->timeout;
   std::shared_ptr<Membership> shrunk = Membership::Form(place, std::move(main));
+  ++members->shrinks;
   return c10::make_intrusive<Backend>(std::move(place), std::move(shrunk));
+}
+
+std::vector<int> Backend::LostRanks() const {
+  CheckProcess();
+  return Members()->main()->LostRanks();
 }
 
 std::shared_ptr<c10::Allocator> Backend::getMemAllocator() {

@@ -114,6 +114,8 @@ class Backend : public BackendBase {
   /// NCCL_SHRINK_ABORT, what is in flight ends with an error first.
   c10::intrusive_ptr<BackendBase> shrink(const std::vector<int64_t>& excluded, int flags,
                                          const c10::intrusive_ptr<BackendOptions>& options);
+  /// Returns the ranks of the group that are gone, for `shrink`. Asks the daemon.
+  std::vector<int> LostRanks() const;
   bool supportsReconfigure() const { return true; }
   /// Returns this process's name in `reconfigure`. It does not change.
   std::string get_reconfigure_handle() const { return handle_; }

@@ -13,8 +13,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often the library is asked whether a communicator is broken, for those that wait to use it.
-constexpr std::chrono::milliseconds kAskInterval{100};
+// How often the library is asked whether a communicator is broken, for what does not wait on it
+// itself. It looks in shared memory. The loss of a rank is to be known within some milliseconds.
+constexpr std::chrono::milliseconds kAskInterval{5};
+
+// Most lost ranks that the library names, which are as many as one shrink can leave out.
+constexpr int kMostLostRanks = 16000;
 
 ncclConfig_t ConfigOf(const std::string& name) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -170,6 +174,23 @@ std::string Communicator::WhyBroken() {
     broken_ = Describe("The group " + name_, found, handle_);
   }
   return broken_;
+}
+
+void Communicator::EndWithParent() {
+  const std::string why = parent_ == nullptr ? "" : parent_->WhyBroken();
+  if (!why.empty()) Fail(why);
+}
+
+std::vector<int> Communicator::LostRanks() {
+  const std::lock_guard lock(mutex_);
+  TORCH_CHECK(handle_ != nullptr, "the communicator ", name_, " was aborted, and has no ranks");
+  const int most = std::min(size_, kMostLostRanks);
+  std::vector<int> lost(static_cast<size_t>(most));
+  int count = 0;
+  Check("Asking which ranks of the communicator " + name_ + " are gone",
+        Library::Get().hzLostRanks(handle_, most, lost.data(), &count), handle_);
+  lost.resize(static_cast<size_t>(std::min(count, most)));
+  return lost;
 }
 
 std::string Communicator::LastWord() {

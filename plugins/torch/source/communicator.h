@@ -20,8 +20,8 @@ class Operation;
 /// Thread: any.
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
-  /// `name` is shown by `harmonaize status`. `rank` is this process's, of `size`. While this one is
-  /// forming, it fails when `parent` has: that has its ranks, and is told of those that died.
+  /// `name` is shown by `harmonaize status`. `rank` is this process's, of `size`. This one fails
+  /// when `parent` has, which may be null: that has its ranks, and is told of those that died.
   Communicator(std::string name, int rank, int size, std::shared_ptr<Communicator> parent);
   /// Takes over a communicator of the library, which may still be forming.
   Communicator(std::string name, int rank, int size, ncclComm_t formed);
@@ -62,6 +62,13 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   /// Returns why operations on this communicator would fail, or "". Asks the library now and then.
   std::string WhyBroken();
+
+  /// Fails where `parent` is broken, whose ranks may have gone on to another group.
+  void EndWithParent();
+
+  /// Returns the ranks that are gone, rising: as many as a shrink can leave out at most. Asks the
+  /// daemon. Throws: BackendError while the communicator is forming, or without the daemon.
+  std::vector<int> LostRanks();
 
   /// Returns what the library last said about this communicator: where operations wait, for whom.
   std::string LastWord();

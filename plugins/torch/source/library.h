@@ -8,6 +8,7 @@
 // Each function of the public headers that the plugin calls.
 #define HARMONAIZE_TORCH_CALLS(CALL) \
   CALL(hzGetVersion)                 \
+  CALL(hzLostRanks)                  \
   CALL(hzStreamCreate)               \
   CALL(hzStreamDestroy)              \
   CALL(hzStreamQuery)                \

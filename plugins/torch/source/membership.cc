@@ -136,6 +136,15 @@ void Membership::Abort(const std::string& reason) {
   for (const auto& [key, communicator] : further) communicator->Abort(reason);
 }
 
+void Membership::FailFurther(const std::string& reason) {
+  std::map<std::string, std::shared_ptr<Communicator>> further;
+  {
+    const std::lock_guard lock(mutex_);
+    further = further_;
+  }
+  for (const auto& [key, communicator] : further) communicator->Fail(reason);
+}
+
 void Membership::LetGoOfFurther() {
   std::map<std::string, std::shared_ptr<Communicator>> further;
   const std::lock_guard lock(mutex_);

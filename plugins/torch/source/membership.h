@@ -55,6 +55,9 @@ class Membership : public std::enable_shared_from_this<Membership> {
   /// Ends everything in flight with an error that says `reason`, at this rank at once.
   void Abort(const std::string& reason);
 
+  /// Ends what is in flight on all communicators but the main one with an error that says `reason`.
+  void FailFurther(const std::string& reason);
+
   /// Lets go of all communicators but the main one.
   void LetGoOfFurther();
 
@@ -62,7 +65,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   MessageCounts received;
   std::atomic<bool> takes_any{false};  ///< This rank has said in the store that it does.
   std::atomic<uint64_t> monitored_barriers{0};
-  std::atomic<uint64_t> shrinks{0};
+  std::atomic<uint64_t> shrinks{0};  ///< Those that have succeeded.
 
  private:
   const GroupPlace place_;

@@ -34,6 +34,15 @@ c10::intrusive_ptr<BackendBase> CreateUnformedBackend(const c10::intrusive_ptr<c
   END_HANDLE_TH_ERRORS_PYBIND
 }
 
+std::vector<int> LostRanks(const c10::intrusive_ptr<BackendBase>& group) {
+  HANDLE_TH_ERRORS
+  const auto* const backend = dynamic_cast<const Backend*>(group.get());
+  TORCH_CHECK_VALUE(backend != nullptr, "lost_ranks: Harmonaize is not the backend of this group");
+  const py::gil_scoped_release release;
+  return backend->LostRanks();
+  END_HANDLE_TH_ERRORS_PYBIND
+}
+
 at::Tensor Allocate(int64_t bytes) {
   HANDLE_TH_ERRORS
   return RegisteredTensor(bytes, at::TensorOptions().dtype(at::kByte));
@@ -63,6 +72,7 @@ PYBIND11_MODULE(_native, module) {
              py::arg("timeout_ms"), py::arg("name"));
   module.def("create_unformed_backend", &CreateUnformedBackend, py::arg("store"), py::arg("rank"),
              py::arg("size"), py::arg("timeout_ms"), py::arg("name"));
+  module.def("lost_ranks", &LostRanks, py::arg("group"));
   module.def("allocate", &Allocate, py::arg("bytes"));
   module.def("stop_progress", &StopProgress);
   module.def("library_path", &LibraryPath);

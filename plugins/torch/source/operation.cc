@@ -114,6 +114,7 @@ bool Operation::Advance(Clock::time_point now) {
   ActWhileWaiting(now);
   NoteWord(now);
   EndIfGroupIsBroken();
+  if (const auto launched_on = communicator()) launched_on->EndWithParent();
   if (now - started_ >= plan_.timeout && !expired_.exchange(true)) Expire();
   return HasEnded();
 }

@@ -14,7 +14,10 @@ from harmonaize.elastic.rendezvous import host_number, id_of, name_of, start_tex
 from harmonaize.elastic.watcher import FormingSight, Watcher
 from harmonaize.nccl import Communicator, Forming, NcclError, RemoteError, Result
 
-# Seconds between two questions to the daemon: short beside the time in which a loss is noticed.
+# Seconds between two questions to the daemon that come to nothing soon: another rank may have been lost at the same
+# time, of which the daemon hears milliseconds later.
+_FIRST_PAUSE_SECONDS = 0.002
+# Seconds between two such questions later: each of them costs the daemon some hundred microseconds.
 _PAUSE_SECONDS = 0.05
 # Seconds for which a daemon has to answer that it does not know a communicator before it counts as restarted: its HTTP
 # answers are some tenths of a second old.
@@ -94,12 +97,13 @@ class Membership:
     def is_broken(self) -> bool:
         """Returns whether ranks are gone. It waits for a moment, since a sub-group may have heard of it first."""
         end = time.monotonic() + _NOTICE_SECONDS
+        pauses = _growing_pauses()
         while True:
             if self.communicator.async_error() != Result.SUCCESS:
                 return True
             if time.monotonic() > end:
                 return False
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(next(pauses))
 
     def leave(self, *, orderly: bool) -> None:
         """Leaves the job. `orderly`: the others know; else their operations end with an error, as after a loss."""
@@ -134,6 +138,7 @@ class Membership:
         end = time.monotonic() + self._patience_seconds
         forgotten_since: float | None = None
         base = self.communicator
+        pauses = _growing_pauses()
         while time.monotonic() < end:
             if self._went_back():
                 return
@@ -148,7 +153,7 @@ class Membership:
                     return
             if lost and self._tries_without(lost):
                 return
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(next(pauses))
         raise ElasticError(
             f"the ranks did not come together again in {self._patience_seconds} s: {self._last_error()}; is the daemon "
             "up, and does every rank run?"
@@ -281,6 +286,14 @@ class Membership:
             late = sight is not None and sight.seconds > self._reform_seconds / 2
             return None, set(sight.missing) if sight is not None and late else set()
         return None, set()
+
+
+def _growing_pauses() -> typing.Iterator[float]:
+    """Yields seconds for which to wait between two questions."""
+    pause = _FIRST_PAUSE_SECONDS
+    while True:
+        yield pause
+        pause = min(2 * pause, _PAUSE_SECONDS)
 
 
 def _lost_ranks(communicator: Communicator) -> frozenset[int] | None:

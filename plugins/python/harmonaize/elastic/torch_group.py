@@ -51,9 +51,10 @@ class TorchGroup:
         """Ends the group. `broken`: ranks are gone, so that nothing waits for them."""
         import torch.distributed as dist  # noqa: PLC0415
 
+        if broken and dist.is_initialized():
+            _abort(dist)
+        # An abort ends the group, too, with PyTorch's that have it.
         if dist.is_initialized():
-            if broken:
-                _abort(dist)
             # A broken group says so once more.
             with contextlib.suppress(RuntimeError):
                 dist.destroy_process_group()

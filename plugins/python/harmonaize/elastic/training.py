@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import time
 import typing
 
@@ -12,6 +11,7 @@ from harmonaize.elastic import tickets, transfer
 from harmonaize.elastic.agreement import Meeting, Point, Standing, gather_leavers, gather_standings, tell
 from harmonaize.elastic.answers import Bounds
 from harmonaize.elastic.errors import ElasticError, MembershipChange, StateLostError
+from harmonaize.elastic.garbage import Garbage
 from harmonaize.elastic.membership import Membership
 from harmonaize.elastic.offer_requests import LEAVE_BEFORE_SECONDS, OfferRequests
 from harmonaize.elastic.policies import Policy
@@ -62,6 +62,7 @@ class Training:
         self._asked: list[Leave] = []
         self._newcomers = 0
         self._left = False
+        self._garbage = Garbage()
 
     @property
     def communicator(self) -> Communicator:
@@ -95,6 +96,7 @@ class Training:
             orderly = True
             return None if self._left else returned[0]
         finally:
+            self._garbage.end()
             self._requests.close()
             self._membership.leave(orderly=orderly)
 
@@ -112,8 +114,7 @@ class Training:
             change, broken = self._membership.recover, True
         else:
             return True
-        # What the training function had is released, such as wrappers of modules with hooks of an old group.
-        gc.collect()
+        self._garbage.collect()
         self._state._exit(broken=broken)  # noqa: SLF001
         try:
             change()
