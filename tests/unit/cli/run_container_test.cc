@@ -1,6 +1,7 @@
 // `harmonaize run --inject` as a process, with a stand-in for docker's client: it shows how it was
 // called, and its "containers" are ids that it writes to --cidfile and reads back with `kill`.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -27,12 +28,17 @@ if [ "$1" = kill ]; then
   exit 0
 fi
 for word in "$@"; do
-  [ "$before" != --cidfile ] || echo "abc$RANK" > "$word"
+  [ "$before" != --cidfile ] || printf "%064x" "$((0xabc0 + RANK))" > "$word"
   before=$word
 done
 echo "LD_PRELOAD=$LD_PRELOAD of $RANK"
 eval "$before"
 )";
+
+/// Returns the id of a rank's container.
+std::string IdOf(int rank) {
+  return fmt::format("{:064x}", 0xabc0 + rank);
+}
 
 class RunContainer : public testing::Test {
  protected:
@@ -129,7 +135,7 @@ TEST_F(RunContainer, KillsContainersWhoseClientsWereKilled) {
   Launched run = Launch({"-n", "2", "--timeout", "0.5", "--grace", "0.2"},
                         {"docker", "run", "image", "trap '' TERM; sleep 1000"});
   EXPECT_EQ(run.Wait(), 124) << run.error();
-  EXPECT_EQ(Killed(), (std::vector<std::string>{"abc0", "abc1"}));
+  EXPECT_EQ(Killed(), (std::vector<std::string>{IdOf(0), IdOf(1)}));
 }
 
 TEST_F(RunContainer, KillsContainersAfterALauncherThatWasKilled) {
@@ -138,7 +144,7 @@ TEST_F(RunContainer, KillsContainersAfterALauncherThatWasKilled) {
   run.Signal(SIGKILL);
   EXPECT_EQ(run.Wait(), 137);
   for (int i = 0; i < 500 && Killed().empty(); ++i) ::usleep(10'000);
-  EXPECT_EQ(Killed(), (std::vector<std::string>{"abc0"}));
+  EXPECT_EQ(Killed(), (std::vector<std::string>{IdOf(0)}));
   const auto left = [this] {
     return std::any_of(fs::directory_iterator(folder_.path()), fs::directory_iterator(),
                        [](const fs::directory_entry& entry) {
