@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The last word of the command line is what the client does while its container runs.
-constexpr char kDockerClient[] = R"(#!/bin/sh
+constexpr char kDockerClient[] = R"sh(#!/bin/sh
 if [ "$1" = kill ]; then
   shift
   for id in "$@"; do echo "$id" >> "$KILLED"; done
@@ -33,7 +33,7 @@ for word in "$@"; do
 done
 echo "LD_PRELOAD=$LD_PRELOAD of $RANK"
 eval "$before"
-)";
+)sh";
 
 /// Returns the id of a rank's container.
 std::string IdOf(int rank) {
