@@ -93,17 +93,19 @@ TEST_F(BubblewrapTest, RanksHaveNoLibraryUnlessItIsInjected) {
 
 TEST_F(BubblewrapTest, ARankMayNotWriteWhatItIsGiven) {
   const std::string script =
-      "for file in \"$LD_PRELOAD\" /run/harmonaize/new; do (: >> $file) 2>&1; done; "
-      "ls -d /run/harmonaize/harmonaized.sock";
+      "for file in \"$LD_PRELOAD\" /run/harmonaize/harmonaized.sock; do chmod 777 $file 2>&1; "
+      "done; "
+      "ls /run/harmonaize";
   Launched run(Joined({{"run", "--inject", "--daemon=private", "--"},
                        Bubblewrap(ALL_REDUCE_PERF),
                        {"sh", "-c", script}}));
   EXPECT_EQ(run.Wait(), 0) << run.error();
   EXPECT_EQ(run.output(),
-            "sh: 1: cannot create /opt/harmonaize/lib/libharmonaize-preload.so: Read-only file "
+            "chmod: changing permissions of '/opt/harmonaize/lib/libharmonaize-preload.so': "
+            "Read-only file system\n"
+            "chmod: changing permissions of '/run/harmonaize/harmonaized.sock': Read-only file "
             "system\n"
-            "sh: 1: cannot create /run/harmonaize/new: Read-only file system\n"
-            "/run/harmonaize/harmonaized.sock\n");
+            "harmonaized.sock\n");
 }
 
 // In the user namespace the daemon's user is unknown, so the socket's name alone makes it believed.
