@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string TimeText(double unix_seconds) {
+std::string AuditTimeText(double unix_seconds) {
   const double whole = std::floor(unix_seconds);
   const auto seconds = static_cast<time_t>(whole);
   tm parts{};
@@ -47,7 +47,7 @@ std::string ShortPath(const std::string& path) {
 }
 
 Json ObjectOf(const AuditEntry& entry) {
-  Json object = {{"time", TimeText(entry.unix_seconds)},
+  Json object = {{"time", AuditTimeText(entry.unix_seconds)},
                  {"who", entry.who},
                  {"method", entry.method},
                  {"path", ShortPath(entry.path)},
@@ -162,13 +162,13 @@ Status AuditLog::WriteLines(const Batch& batch) {
   if (!file_.valid()) HZ_RETURN_IF_ERROR(OpenFile());
   std::string text;
   if (batch.missing > 0) {
-    text += LineOf({{"time", TimeText(UnixSeconds())}, {"missing", batch.missing}});
+    text += LineOf({{"time", AuditTimeText(UnixSeconds())}, {"missing", batch.missing}});
   }
   for (const AuditEntry& entry : batch.entries) {
     text += LineOf(ObjectOf(entry));
   }
   if (batch.refusals > 0) {
-    text += LineOf({{"time", TimeText(UnixSeconds())},
+    text += LineOf({{"time", AuditTimeText(UnixSeconds())},
                     {"refused", batch.refusals},
                     {"last_refused", batch.last_refused}});
   }
