@@ -246,7 +246,8 @@ def main() -> None:
         trainer.train(state)
         return state.world.rank == 0
 
-    leads = elastic.run(train, trainer.state, policies={"batch": elastic.keep_global_batch(options.batch)}, progress=None)
+    policies = {"batch": elastic.keep_global_batch(options.batch)}
+    leads = elastic.run(train, trainer.state, policies=policies, progress=None)
     if leads:
         trainer.end()
 

@@ -20,6 +20,9 @@ EXCHANGE_SECONDS = 0.03
 MOST_SECONDS = 500.0
 # Seconds between two looks of the daemons at the jobs, which take a minute.
 LOOK_EVERY_SECONDS = 0.5
+# Seconds between two looks of the scheduler: fewer, so that a job is off the list of those that wait before the daemons
+# count its ranks.
+SCHEDULER_SECONDS = 0.1
 
 
 def trace(seed: int, jobs: int, *, are_elastic: bool) -> list[ElasticJob]:
@@ -52,8 +55,8 @@ class Elastic:
     words = ("Trainings in Python (harmonaize.elastic) of one, two and four ranks come to two hosts with four places "
              "each, links of 250 Mbit/s. Without: each has the ranks that it asks for, and one behind others begins "
              "before them where it fits. With: each begins on one host, with as many of them as there are places for; "
-             "its launchers are its agents at both hosts, and the daemons offer it one rank to four times as many as it "
-             "asks for.")
+             "its launchers are its agents at both hosts, and the daemons offer it one rank to four times as many as "
+             "it asks for.")
 
     def arms(self, settings: Settings) -> typing.Sequence[str]:
         """Returns what a turn runs."""
@@ -100,13 +103,13 @@ class Elastic:
                 if (initial := where(job, cluster.free())) is not None:
                     cluster.begin(job, initial)
                     waiting.remove(job)
-            time.sleep(0.5)
+            time.sleep(SCHEDULER_SECONDS)
         return ends, began
 
 
 def where(job: ElasticJob, free: list[int]) -> list[int] | None:
-    """Returns the ranks by host with which a job begins; None: it does not fit. Those hosts go first that have most free
-    places. An elastic one begins on one of them, since it grows on the others."""
+    """Returns the ranks by host with which a job begins; None: it does not fit. Those hosts go first that have most
+    free places. An elastic one begins on one of them, since it grows on the others."""
     left = list(free)
     initial = [0] * len(free)
     fitting = max(free) if job.is_elastic else sum(free)

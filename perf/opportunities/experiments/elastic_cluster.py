@@ -1,5 +1,5 @@
 """A laboratory whose hosts have places for ranks of elastic jobs. It does what a scheduler does: it begins jobs, has
-their launchers join on other hosts, and tells the daemons which jobs wait. The daemons decide on sizes by themselves."""
+their launchers join on other hosts, and tells the daemons which jobs wait. The daemons themselves decide on sizes."""
 
 from __future__ import annotations
 
@@ -63,13 +63,17 @@ class Running:
         self.job = job
         self.initial = initial  # Ranks by host with which it begins.
         self.launchers: dict[str, RunningJob] = {}  # By host; "": that of the ranks of several hosts.
-        self.is_there = False  # Its ranks have come.
+        self.is_there = False  # The controller knows of its ranks.
         self.ticket: pathlib.Path | None = None
 
     def lines(self) -> list[Line]:
         """What all its ranks have written, in the order of time."""
         every = [line for one in self.launchers.values() for line in one.lines()]
         return sorted(every, key=lambda line: float(line["unix_seconds"]))
+
+    def is_up(self) -> bool:
+        """Returns whether its ranks have come together."""
+        return self.is_there or bool(self.lines())
 
     def end(self) -> Line | None:
         """Returns its last word; None: it goes on. An error if it has failed."""
@@ -175,8 +179,9 @@ class ElasticCluster:
             running.launchers[host] = self._launch(running.job, host, "--ticket", str(running.ticket))
 
     def _tell_waiting(self, waiting: typing.Sequence[ElasticJob]) -> None:
-        """Tells the controller which jobs wait. The places of one that has begun are kept until its ranks have come."""
-        jobs = [{"name": one.job.name, "ranks": sum(one.initial)} for one in self.running if not one.is_there]
+        """Tells the controller which jobs wait. The places of one that has begun are kept until its ranks have come,
+        and not longer: others would be asked for as many again."""
+        jobs = [{"name": one.job.name, "ranks": sum(one.initial)} for one in self.running if not one.is_up()]
         jobs += [{"name": job.name, "ranks": job.least} for job in waiting]
         self._clients[0].call("PUT", "/v1/elasticity/waiting", {"jobs": jobs, "for_seconds": WAITING_SECONDS})
 

@@ -202,7 +202,8 @@ class Laboratory:
         output = self._folder / f"{job.name}.out"
         with output.open("wb") as file:
             process = subprocess.Popen(
-                [*self._words(command, *words), "--", *as_user(job.user), str(self._programs / job.program), *job.words],
+                [*self._words(command, *words), "--", *as_user(job.user), str(self._programs / job.program),
+                 *job.words],
                 env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
         running = RunningJob(job, process, output)
         self._jobs.append(running)
