@@ -8,7 +8,6 @@ import argparse
 import contextlib
 import json
 import os
-import pathlib
 import time
 import typing
 
@@ -40,7 +39,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--samples", type=float, default=1e12, help="end after so many samples")
     parser.add_argument("--evaluate-samples", type=float, default=2048, help="from one held-out loss to the next")
     parser.add_argument("--follow", action="store_true", help="take over what adaptation.advised says")
-    parser.add_argument("--tickets", type=pathlib.Path, help="folder for the tickets of accepted places")
     return parser.parse_args()
 
 
@@ -111,40 +109,6 @@ class Perceptron:
                 activations.append(np.maximum(outputs, 0))
         outputs = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         return activations, outputs / outputs.sum(axis=1, keepdims=True)
-
-
-class OfferRequests:
-    """Accepts the provider's offers for ranks: these leave, or a ticket for newcomers is put into a folder."""
-
-    def __init__(self, job: str, tickets: pathlib.Path | None) -> None:
-        self._job = job
-        self._tickets = tickets
-
-    def pending(self, world: elastic.World) -> typing.Iterator[elastic.Leave | elastic.Places]:
-        """Yields what was offered and is accepted now."""
-        del world
-        with contextlib.suppress(harmonaize.HarmonaizeError):
-            client = harmonaize.connect()
-            for offer in client.offers(self._job, state="offered"):
-                if offer.kind not in ("grow", "reclaim") or (offer.kind == "grow" and self._tickets is None):
-                    continue
-                client.accept_offer(offer)
-                if offer.kind == "grow":
-                    yield elastic.Places(offer.terms.ranks, offer.id)
-                else:
-                    yield elastic.Leave(tuple(offer.terms.which), offer.id)
-
-    def settled(self, request: elastic.Leave | elastic.Places, ticket: str | None) -> None:
-        """Hands the ticket over to who starts newcomers; the file is there as a whole or not at all."""
-        if ticket is None or self._tickets is None:
-            return
-        part = self._tickets / f"{request.id}.part"
-        part.touch(mode=0o600)
-        part.write_text(ticket, encoding="utf-8")
-        part.rename(self._tickets / f"{request.id}.ticket")
-
-    def close(self) -> None:
-        """Holds nothing."""
 
 
 class Trainer:
@@ -282,9 +246,8 @@ def main() -> None:
         trainer.train(state)
         return state.world.rank == 0
 
-    requests = OfferRequests(os.environ["HARMONAIZE_JOB"], options.tickets)
-    leads = elastic.run(train, trainer.state, policies={"batch": elastic.keep_global_batch(options.batch)},
-                        requests=requests, progress=None)
+    policies = {"batch": elastic.keep_global_batch(options.batch)}
+    leads = elastic.run(train, trainer.state, policies=policies, progress=None)
     if leads:
         trainer.end()
 

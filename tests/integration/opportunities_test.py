@@ -117,7 +117,7 @@ def main():
         print(reason)
         return 77
     check_experiments(programs)
-    if reason := why_not_elastic(programs):
+    if reason := why_not_elastic():
         print(f"no elastic experiments: {reason}")
     else:
         check_elastic_experiments(programs)

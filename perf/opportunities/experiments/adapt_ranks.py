@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import typing
 
-from experiments.elastic_cluster import ElasticCluster, ElasticJob, Running, why_not_elastic
+from experiments.elastic_cluster import SIZING, ElasticCluster, ElasticJob, Running, why_not_elastic
 from experiments.experiment import POLICY, TRAINER, Settings
 from experiments.laboratory import Laboratory, LaboratoryError, Line
 from experiments.measure import LESS, MORE, Measures
@@ -27,19 +27,20 @@ rate = "{RATE_MBIT}Mbit"
 REQUIREMENTS = """\
 [job]
 kind = "training"
-goal = "{goal}"
+goal = "cheapest"
 [adapt]
 accumulation = [1, 8]
 learning_rate_factor = [1, 4]
 [elastic]
 least_ranks = 2
 most_ranks = 4
+offers = "accept"
 """
 SAMPLE_MILLISECONDS = 7
 MOST_SECONDS = 240.0
-# Looks in a row, twice a second, that have to want a change. Advice on the batch comes within a second, and what it
-# brings is seen after some more: ranks follow only where that was not enough.
-LOOKS = 12
+# Seconds between two looks of the daemons. Three in a row have to want a change. Advice on the batch comes within a
+# second, and what it brings is seen after some more: ranks follow only where that was not enough.
+LOOK_EVERY_SECONDS = 2
 
 
 class AdaptRanks:
@@ -52,9 +53,9 @@ class AdaptRanks:
         self.name = f"adapt-elastic-{follows}"
         self._by_ranks = follows in ("ranks", "both")
         self._by_batch = follows in ("batch", "both")
-        with_it = {"ranks": "it is to be cheap, may go down to two ranks, and accepts what the policy offers",
+        with_it = {"ranks": "it is to be cheap, may go down to two ranks, and accepts what the daemons offer",
                    "batch": "it follows advice of an accumulation up to 8, with up to four times the learning rate",
-                   "both": "it follows advice, and accepts what the policy offers to a job that is to be cheap"}
+                   "both": "it follows advice, and accepts what the daemons offer to a job that is to be cheap"}
         self.words = (
             "Data-parallel training in Python (harmonaize.elastic) of four ranks on as many hosts, batches of 64 "
             f"samples of {SAMPLE_MILLISECONDS} ms each, 307 kB of gradients over links of {RATE_MBIT / 8:g} MB/s, until "
@@ -68,22 +69,20 @@ class AdaptRanks:
 
     def run(self, settings: Settings, arm: str, turn: int, measures: Measures) -> None:
         """Trains once, with a seed for each turn."""
-        if reason := why_not_elastic(settings.programs):
+        if reason := why_not_elastic():
             raise LaboratoryError(reason)
         goal, slow_after = (1.9, 500.0) if settings.quick else (1.0, 5000.0)
         is_with = arm == "with"
         by_ranks, by_batch = is_with and self._by_ranks, is_with and self._by_batch
         words = ("--seed", str(turn + 1), "--batch", "64", "--sample-ms", str(SAMPLE_MILLISECONDS), "--learning-rate",
                  "0.02", "--until-loss", str(goal), "--evaluate-samples", "512", *(["--follow"] if by_batch else []))
-        job = ElasticJob("trainer", 1, TRAINER, words, ranks=4, least=2 if by_ranks else 4, most=4,
-                         goal="cheapest", requirements=REQUIREMENTS.format(goal="cheapest") if is_with else "")
-        with Laboratory(settings.programs, FABRIC, POLICY) as laboratory:
-            cluster = ElasticCluster(settings.programs, laboratory, HOSTS, 1, settings.say, looks=LOOKS)
-            try:
-                running = cluster.begin(job, 4)
-                end = self._train(settings, laboratory, cluster, running, slow_after)
-            finally:
-                cluster.close()
+        job = ElasticJob("trainer", TRAINER, words, ranks=4, least=2 if by_ranks else 4, most=4,
+                         requirements=REQUIREMENTS if is_with else "")
+        sizing = SIZING.format(places=1, look_every_seconds=LOOK_EVERY_SECONDS) if by_ranks else ""
+        with Laboratory(settings.programs, FABRIC, POLICY + sizing, controller=HOSTS[0]) as laboratory:
+            cluster = ElasticCluster(settings.programs, laboratory, HOSTS, 1, settings.say, decides=by_ranks)
+            running = cluster.begin(job, [1] * len(HOSTS))
+            end = self._train(settings, laboratory, cluster, running, slow_after)
             self._note(settings, arm, turn, measures, running.lines(), end, goal)
 
     def _train(self, settings: Settings, laboratory: Laboratory, cluster: ElasticCluster, running: Running,
@@ -92,7 +91,7 @@ class AdaptRanks:
         is_slow = False
         deadline = time.monotonic() + MOST_SECONDS
         while time.monotonic() < deadline:
-            for _, end in cluster.look([], makes_offers=running.job.is_elastic):
+            for _, end in cluster.look([]):
                 return end
             lines = running.lines()
             if not is_slow and lines and lines[-1]["samples"] >= slow_after:

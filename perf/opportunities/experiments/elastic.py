@@ -6,7 +6,7 @@ import random
 import time
 import typing
 
-from experiments.elastic_cluster import ElasticCluster, ElasticJob, why_not_elastic
+from experiments.elastic_cluster import SIZING, ElasticCluster, ElasticJob, why_not_elastic
 from experiments.experiment import TRAINER, Settings
 from experiments.laboratory import LaboratoryError, Line
 from experiments.measure import LESS, MORE, Measures
@@ -18,16 +18,14 @@ BATCH, SAMPLE_MILLISECONDS = 64, 7
 # by it.
 EXCHANGE_SECONDS = 0.03
 MOST_SECONDS = 500.0
-REQUIREMENTS = """\
-[job]
-kind = "training"
-[elastic]
-least_ranks = {least}
-most_ranks = {most}
-"""
+# Seconds between two looks of the daemons at the jobs, which take a minute.
+LOOK_EVERY_SECONDS = 0.5
+# Seconds between two looks of the scheduler: fewer, so that a job is off the list of those that wait before the daemons
+# count its ranks.
+SCHEDULER_SECONDS = 0.1
 
 
-def trace(seed: int, jobs: int) -> list[ElasticJob]:
+def trace(seed: int, jobs: int, *, are_elastic: bool) -> list[ElasticJob]:
     """Returns jobs of one, two and four ranks with lognormal lengths, which come at random and would fill the places
     to three quarters if their sizes were static."""
     drawn = random.Random(seed)
@@ -41,13 +39,12 @@ def trace(seed: int, jobs: int) -> list[ElasticJob]:
         work += ranks * seconds
         words = ("--seed", str(number + 1), "--batch", str(BATCH), "--sample-ms", str(SAMPLE_MILLISECONDS),
                  "--learning-rate", "0.02", "--samples", str(samples))
-        every.append((ranks, samples, words))
+        every.append((ranks, words))
     span = work / (len(HOSTS) * PLACES) / 0.75
     arrivals = sorted(drawn.uniform(0, span) for _ in every)
-    return [ElasticJob(f"job{number}", number, TRAINER + number, words, ranks, least=1, most=min(8, 4 * ranks),
-                       samples=samples, requirements=REQUIREMENTS.format(least=1, most=min(8, 4 * ranks)),
-                       arrives=arrivals[number])
-            for number, (ranks, samples, words) in enumerate(every)]
+    return [ElasticJob(f"job{number}", TRAINER + number, words, ranks, least=1 if are_elastic else ranks,
+                       most=min(8, 4 * ranks) if are_elastic else ranks, arrives=arrivals[number])
+            for number, (ranks, words) in enumerate(every)]
 
 
 class Elastic:
@@ -57,8 +54,9 @@ class Elastic:
     name = "elastic"
     words = ("Trainings in Python (harmonaize.elastic) of one, two and four ranks come to two hosts with four places "
              "each, links of 250 Mbit/s. Without: each has the ranks that it asks for, and one behind others begins "
-             "before them where it fits. With: each begins with as many of them as there are places for, and accepts "
-             "the policy's offers on the hosts where it has ranks, of one rank to four times as many as it asks for.")
+             "before them where it fits. With: each begins on one host, with as many of them as there are places for; "
+             "its launchers are its agents at both hosts, and the daemons offer it one rank to four times as many as "
+             "it asks for.")
 
     def arms(self, settings: Settings) -> typing.Sequence[str]:
         """Returns what a turn runs."""
@@ -67,15 +65,16 @@ class Elastic:
 
     def run(self, settings: Settings, arm: str, turn: int, measures: Measures) -> None:
         """Runs one trace, another one for each turn."""
-        if reason := why_not_elastic(settings.programs):
+        if reason := why_not_elastic():
             raise LaboratoryError(reason)
-        jobs = trace(turn + 1, 3 if settings.quick else 8)
-        with settings.laboratory("one-rack.toml", hosts=",".join(HOSTS)) as laboratory:
-            cluster = ElasticCluster(settings.programs, laboratory, HOSTS, PLACES, settings.say)
-            try:
-                ends, began = self._run(cluster, jobs, is_elastic=arm == "with")
-            finally:
-                cluster.close()
+        is_elastic = arm == "with"
+        jobs = trace(turn + 1, 3 if settings.quick else 8, are_elastic=is_elastic)
+        sizing = SIZING.format(places=PLACES, look_every_seconds=LOOK_EVERY_SECONDS) if is_elastic else ""
+        with settings.laboratory("one-rack.toml", hosts=",".join(HOSTS), controller=HOSTS[0],
+                                 policy=sizing) as laboratory:
+            cluster = ElasticCluster(settings.programs, laboratory, HOSTS, PLACES, settings.say, decides=is_elastic)
+            ends, began = self._run(cluster, jobs)
+            settings.say(f"elastic: offers: {cluster.fates()}; {cluster.most_taken} ranks on one host at most")
         times = [ends[job.name]["unix_seconds"] - began - job.arrives for job in jobs]
         measures.add(arm, "mean time of a job", "s", LESS, sum(times) / len(times))
         measures.add(arm, "longest time of a job", "s", LESS, max(times))
@@ -86,11 +85,11 @@ class Elastic:
         measures.add(arm, "rank-seconds", "s", LESS, rank_seconds)
         settings.say(f"elastic: {cluster.offers} offers; jobs took {', '.join(f'{one:.0f}' for one in times)} s")
 
-    def _run(self, cluster: ElasticCluster, jobs: list[ElasticJob], *,
-             is_elastic: bool) -> tuple[dict[str, Line], float]:
+    def _run(self, cluster: ElasticCluster, jobs: list[ElasticJob]) -> tuple[dict[str, Line], float]:
         """Has all jobs come and go; returns their last words, and when the trace began."""
         began = time.time()
-        to_come, waiting = list(jobs), []
+        to_come: list[ElasticJob] = list(jobs)
+        waiting: list[ElasticJob] = []
         ends: dict[str, Line] = {}
         while len(ends) < len(jobs):
             now = time.time() - began
@@ -98,12 +97,27 @@ class Elastic:
                 raise LaboratoryError(f"not all jobs are done after {MOST_SECONDS:.0f} s")
             while to_come and to_come[0].arrives <= now:
                 waiting.append(to_come.pop(0))
-            for running, end in cluster.look(waiting, makes_offers=is_elastic):
+            for running, end in cluster.look(waiting):
                 ends[running.job.name] = end
             for job in list(waiting):
-                free = sum(cluster.free())
-                if free >= (job.least if is_elastic else job.ranks):
-                    cluster.begin(job, min(job.ranks, free))
+                if (initial := where(job, cluster.free())) is not None:
+                    cluster.begin(job, initial)
                     waiting.remove(job)
-            time.sleep(0.5)
+            time.sleep(SCHEDULER_SECONDS)
         return ends, began
+
+
+def where(job: ElasticJob, free: list[int]) -> list[int] | None:
+    """Returns the ranks by host with which a job begins; None: it does not fit. Those hosts go first that have most
+    free places. An elastic one begins on one of them, since it grows on the others."""
+    left = list(free)
+    initial = [0] * len(free)
+    fitting = max(free) if job.is_elastic else sum(free)
+    if fitting < job.least:
+        return None
+    first = left.index(max(left))
+    for _ in range(min(job.ranks, fitting)):
+        host = first if job.is_elastic else left.index(max(left))
+        initial[host] += 1
+        left[host] -= 1
+    return initial

@@ -185,7 +185,14 @@ class Laboratory:
 
     def start(self, job: Job) -> RunningJob:
         """Starts a job beside those that run already."""
-        environment = dict(self._environment)
+        return self._start(job, "run", "--hosts", job.hosts, "--no-prefix", "--no-preload")
+
+    def start_at(self, host: str, job: Job) -> RunningJob:
+        """Starts a job's program once at a host, where it finds the host's daemon: a launcher."""
+        return self._start(job, "exec", host, HARMONAIZE_SOCKET=str(self.socket(host)))
+
+    def _start(self, job: Job, command: str, *words: str, **variables: str) -> RunningJob:
+        environment = dict(self._environment, **variables)
         if job.requirements:
             path = self._folder / f"{job.name}.toml"
             path.write_text(job.requirements, encoding="utf-8")
@@ -195,9 +202,8 @@ class Laboratory:
         output = self._folder / f"{job.name}.out"
         with output.open("wb") as file:
             process = subprocess.Popen(
-                [*self._words("run", "--hosts", job.hosts, "--no-prefix", "--no-preload"), "--",
-                 "setpriv", f"--reuid={job.user}", f"--regid={job.user}", "--clear-groups",
-                 str(self._programs / job.program), *job.words],
+                [*self._words(command, *words), "--", *as_user(job.user), str(self._programs / job.program),
+                 *job.words],
                 env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
         running = RunningJob(job, process, output)
         self._jobs.append(running)
@@ -241,6 +247,11 @@ class Laboratory:
                                str(self.socket(host))], text=True, check=False, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
         return done.stdout
+
+
+def as_user(user: int) -> tuple[str, ...]:
+    """Returns the words before a command that have this user run it."""
+    return ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
 
 
 def wait_for(what: str, condition: typing.Callable[[], bool], seconds: float = PATIENCE) -> None:
