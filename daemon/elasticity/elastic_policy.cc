@@ -44,11 +44,21 @@ std::vector<bool> ElasticPolicy::LeftAlone(const ElasticWorld& world) const {
   std::vector<bool> left_alone;
   for (const ElasticJob& job : world.jobs) {
     const auto found = memories_.find(job.id);
-    const double own = found == memories_.end() ? 0 : found->second.quiet_until_seconds;
+    const double own = found == memories_.end() ? 0 : found->second.alone_until_seconds;
     left_alone.push_back(job.is_asked ||
                          world.now_seconds < std::max(own, job.quiet_until_seconds));
   }
   return left_alone;
+}
+
+std::vector<bool> ElasticPolicy::Settling(const ElasticWorld& world) const {
+  std::vector<bool> settling;
+  for (const ElasticJob& job : world.jobs) {
+    const auto found = memories_.find(job.id);
+    settling.push_back(found != memories_.end() &&
+                       world.now_seconds < found->second.quiet_until_seconds);
+  }
+  return settling;
 }
 
 /// Counts the looks that want the same, and forgets jobs that are gone.
@@ -78,7 +88,8 @@ bool ElasticPolicy::IsRipe(const ElasticJob& job, SizeReason reason) const {
 }
 
 std::vector<ElasticOffer> ElasticPolicy::Decide(const ElasticWorld& world) {
-  const std::vector<SizeChange> changes = SizePlanner(world, LeftAlone(world)).Plan();
+  const std::vector<SizeChange> changes =
+      SizePlanner(world, LeftAlone(world), Settling(world)).Plan();
   Note(world, changes);
   const Placement before(world);
   Placement after = before;
@@ -106,6 +117,7 @@ std::vector<ElasticOffer> ElasticPolicy::Decide(const ElasticWorld& world) {
                       .confidence = job.speed.Confidence(after.size(change->job))});
     Memory& memory = memories_[job.id];
     memory.looks = 0;
+    memory.alone_until_seconds = world.now_seconds + pace_.shows_after_seconds;
     memory.quiet_until_seconds =
         world.now_seconds +
         std::max(pace_.settle_seconds, pace_.settle_pauses * job.change_seconds);

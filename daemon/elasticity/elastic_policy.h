@@ -27,12 +27,15 @@ struct ElasticOffer {
 struct ElasticPace {
   /// How many looks in a row have to want a change that only makes jobs faster or cheaper.
   int looks = 3;
-  /// Least time, in seconds, for which a job is left alone after an offer: it answers, changes, and
-  /// its steps are timed anew.
+  /// Least time, in seconds, for which a job is left alone after an offer, but for jobs that wait
+  /// and for deadlines: it answers, changes, and its steps are timed anew.
   double settle_seconds = 60;
   /// The same, as a multiple of the job's pause for a change, so that pauses take a tenth of its
   /// time at most.
   double settle_pauses = 10;
+  /// Time, in seconds, within which the world shows what was offered: until then a job is left
+  /// alone altogether.
+  double shows_after_seconds = 5;
 };
 
 /// Grows and shrinks elastic jobs by the load of the moment: asked at regular intervals, it says
@@ -48,11 +51,13 @@ class ElasticPolicy {
  private:
   struct Memory {
     bool grows = false;
-    int looks = 0;  // in a row that wanted this direction
-    double quiet_until_seconds = 0;
+    int looks = 0;                   // in a row that wanted this direction
+    double quiet_until_seconds = 0;  // but for jobs that wait, and deadlines
+    double alone_until_seconds = 0;
     bool is_wanted = false;  // by the present look
   };
   std::vector<bool> LeftAlone(const ElasticWorld& world) const;
+  std::vector<bool> Settling(const ElasticWorld& world) const;
   void Note(const ElasticWorld& world, const std::vector<SizeChange>& changes);
   bool IsRipe(const ElasticJob& job, SizeReason reason) const;
 

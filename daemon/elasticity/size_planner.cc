@@ -34,9 +34,11 @@ constexpr size_t kMostServed = 32;
 
 }  // namespace
 
-SizePlanner::SizePlanner(const ElasticWorld& world, std::vector<bool> left_alone)
+SizePlanner::SizePlanner(const ElasticWorld& world, std::vector<bool> left_alone,
+                         const std::vector<bool>& settling)
     : world_(world),
       left_alone_(std::move(left_alone)),
+      settling_(settling),
       first_(world),
       gains_nothing_(world.jobs.size()),
       cheap_sizes_(world.jobs.size()),
@@ -50,8 +52,17 @@ SizePlanner::SizePlanner(const ElasticWorld& world, std::vector<bool> left_alone
 std::vector<SizeChange> SizePlanner::Plan() {
   ServeWaiting();
   ServeDeadlines();
+  LeaveSettlingAlone();
   SeekGains();
   return std::move(draft_.changes);
+}
+
+void SizePlanner::LeaveSettlingAlone() {
+  for (size_t i = 0; i < settling_.size(); ++i) {
+    if (!settling_[i]) continue;
+    left_alone_[i] = true;
+    draft_.losses[i] = std::nullopt;
+  }
 }
 
 /// Plans what only makes jobs faster or cheaper. Places of a job whose change would not pay are

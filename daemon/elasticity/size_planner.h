@@ -40,8 +40,10 @@ struct SizeChange {
 /// more elsewhere, whatever the jobs' units of progress.
 class SizePlanner {
  public:
-  /// `left_alone` tells of each job whether its size stays.
-  SizePlanner(const ElasticWorld& world, std::vector<bool> left_alone);
+  /// `left_alone` tells of each job whether its size stays. `settling` tells of each whether it
+  /// changes for jobs that wait and for deadlines alone; empty: none is.
+  SizePlanner(const ElasticWorld& world, std::vector<bool> left_alone,
+              const std::vector<bool>& settling = {});
 
   /// Returns the changes, one for a job and a host at most. No job both grows and shrinks. To be
   /// called once.
@@ -91,6 +93,7 @@ class SizePlanner {
   void ShareFreePlaces();
   void Trade();
   void MakeCheaper();
+  void LeaveSettlingAlone();
   void SeekGains();
   void ExcludeTenantsOfVain();
   bool CouldPay(size_t i) const;
@@ -98,7 +101,8 @@ class SizePlanner {
   bool NoteWhatDoesNotPay();
 
   const ElasticWorld& world_;
-  const std::vector<bool> left_alone_;
+  std::vector<bool> left_alone_;  // by job: of what is planned now
+  const std::vector<bool> settling_;
   const Placement first_;
   std::vector<bool> gains_nothing_;                  // by job: growing would not pay
   std::vector<std::optional<int32_t>> cheap_sizes_;  // by job: CheapSize

@@ -125,6 +125,8 @@ JobSizeView HostSight::ViewOf(const Job& job, const OfferStanding& standing,
 }
 
 void HostSight::AddProgress(const Job& job, SpeedHistory* history, JobSizeView* view) const {
+  // What was seen is told also by a host that the job's ranks have left.
+  view->seen = history->seen();
   const JobProgress* const progress = services_.advisor->Find(job);
   if (progress == nullptr || !progress->last().has_value()) return;
   const ProgressReport& last = *progress->last();

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "daemon/elasticity/tenant_shares.h"
+#include "daemon/sizing/speed_history.h"
 #include "src/base/clean_text.h"
 
 namespace harmonaize::daemon {
@@ -61,11 +62,23 @@ const JobSizeView& BestInformed(const std::vector<std::pair<size_t, const JobSiz
           })->second;
 }
 
+/// Returns what the steps took with each number of ranks, the newest last: what hosts know that the
+/// job's ranks have left is older than what the best informed one does.
+std::vector<SpeedView> SeenOf(const std::vector<std::pair<size_t, const JobSizeView*>>& views,
+                              const JobSizeView& informed) {
+  SpeedHistory history;
+  for (const auto& [host, view] : views) {
+    for (const SpeedView& one : view->seen) history.Take(one);
+  }
+  for (const SpeedView& one : informed.seen) history.Take(one);
+  return history.seen();
+}
+
 /// Sets the speed of a job, as far as it is known. One of which nothing is known may shrink for
 /// jobs that wait, and does not grow.
-void SetSpeed(const JobSizeView& informed, int32_t size, SizedJob* job, ElasticJob* elastic) {
-  const std::optional<SpeedModel> model =
-      SpeedModel::Fit(SamplesOf(informed.seen), informed.gradient_noise_scale);
+void SetSpeed(const std::vector<SpeedView>& seen, double gradient_noise_scale, int32_t size,
+              SizedJob* job, ElasticJob* elastic) {
+  const std::optional<SpeedModel> model = SpeedModel::Fit(SamplesOf(seen), gradient_noise_scale);
   job->knows_speed = model.has_value();
   elastic->speed = model.has_value() ? *model : UnknownSpeed(size);
   if (!model.has_value()) elastic->bounds.most = std::min(elastic->bounds.most, size);
@@ -139,9 +152,12 @@ void SizesBook::AddJobs(const std::map<JobKey, Views>& views, SizingLook* look) 
             std::max(elastic.quiet_until_seconds, look->world.now_seconds + view->quiet_seconds);
       }
     };
-    add(of_job);
+    Views all = of_job;
     const auto agents = views.find({key.first, 0});
-    if (agents != views.end() && groups[key.first] == 1) add(agents->second);
+    if (agents != views.end() && groups[key.first] == 1) {
+      all.insert(all.begin(), agents->second.begin(), agents->second.end());
+    }
+    add(all);
     const int32_t size = std::accumulate(elastic.ranks.begin(), elastic.ranks.end(), 0);
     job.is_whole = groups[key.first] == 1 && size == informed.ranks;
     elastic.is_asked |= !job.is_whole;
@@ -150,7 +166,7 @@ void SizesBook::AddJobs(const std::map<JobKey, Views>& views, SizingLook* look) 
       elastic.bounds.least = std::max(elastic.bounds.least, size);
       elastic.bounds.most = std::max(elastic.bounds.most, elastic.bounds.least);
     }
-    SetSpeed(informed, size, &job, &elastic);
+    SetSpeed(SeenOf(all, informed), informed.gradient_noise_scale, size, &job, &elastic);
     look->jobs.push_back(std::move(job));
     look->world.jobs.push_back(std::move(elastic));
   }

@@ -63,8 +63,9 @@ Sizing::Sizing(const Services& services)
       began_seconds_(UnixSeconds()),
       began_ns_(MonotonicNanoseconds()),
       next_look_(services.loop),
-      policy_(std::make_shared<ElasticPolicy>(
-          ElasticPace{.settle_seconds = services.config->settle_seconds})) {}
+      policy_(std::make_shared<ElasticPolicy>(ElasticPace{
+          .settle_seconds = services.config->settle_seconds,
+          .shows_after_seconds = kCountsForLooks * services.config->look_every_seconds})) {}
 
 void Sizing::Begin() {
   counts_.enabled = services_.config->enabled;
@@ -196,20 +197,19 @@ void Sizing::Ask(const SizingLook::Host& host, const SizedJob& job, const Elasti
       config.answer_within_seconds +
       (offer.grows ? config.notice_seconds : std::max(config.notice_seconds, job.notice_seconds));
   const bool says_speed = job.knows_speed && std::isfinite(offer.expected_step_seconds);
-  SizeOfferMessage message{
-      .job = EncodeJob(job.id),
-      .user = job.user,
-      .group = job.group,
-      .grows = offer.grows,
-      .ranks = std::min(offer.ranks, kMostOfferedRanks),
-      .least = std::min(least, kMostOfferedRanks),
-      .answer_seconds = config.answer_within_seconds,
-      .due_seconds = due,
-      .latest_due_seconds = due + config.notice_seconds,
-      .why = offer.why,
-      .expected_step_seconds = says_speed ? offer.expected_step_seconds : 0,
-      .confidence = says_speed ? offer.confidence : 0,
-      .is_urgent = IsUrgent(offer.reason)};
+  SizeOfferMessage message{.job = EncodeJob(job.id),
+                           .user = job.user,
+                           .group = job.group,
+                           .grows = offer.grows,
+                           .ranks = std::min(offer.ranks, kMostOfferedRanks),
+                           .least = std::min(least, kMostOfferedRanks),
+                           .answer_seconds = config.answer_within_seconds,
+                           .due_seconds = due,
+                           .latest_due_seconds = due + config.notice_seconds,
+                           .why = offer.why,
+                           .expected_step_seconds = says_speed ? offer.expected_step_seconds : 0,
+                           .confidence = says_speed ? offer.confidence : 0,
+                           .is_urgent = IsUrgent(offer.reason)};
   Log(LogLevel::kInfo, kLogInit, "job '{}' of {} is to {} {} at {}: {}", job.label, job.tenant,
       offer.grows ? "be offered" : "be asked for", RanksText(message.ranks), host.name, offer.why);
   decisions_.push_front({.at_seconds = Now(),

@@ -50,9 +50,8 @@ TEST(ElasticPolicy, WhatWaitsIsServedAtOnce) {
 }
 
 TEST(ElasticPolicy, AJobIsLeftAloneForAWhile) {
-  ElasticPolicy policy;
-  ElasticWorld world = World(0, {AJob(1, {4})});
-  world.waiting = {{.id = 9, .ranks = 2}};
+  ElasticPolicy policy(ElasticPace{.looks = 1});
+  ElasticWorld world = World(1, {AJob(1, {4})});
   ASSERT_EQ(policy.Decide(world).size(), 1u);
   EXPECT_TRUE(policy.Decide(world).empty());
   world.now_seconds += ElasticPace{}.settle_seconds + 1;
@@ -64,6 +63,19 @@ TEST(ElasticPolicy, AJobIsLeftAloneForAWhile) {
   world.now_seconds += ElasticPace{}.settle_seconds + 1;
   EXPECT_TRUE(policy.Decide(world).empty());
   world.now_seconds += 20 * ElasticPace{}.settle_pauses;
+  EXPECT_EQ(policy.Decide(world).size(), 1u);
+}
+
+// Until the world shows what was offered the places would be asked for again.
+TEST(ElasticPolicy, WhoWaitsDoesNotWaitUntilOthersHaveSettled) {
+  ElasticPolicy policy;
+  ElasticWorld world = World(0, {AJob(1, {4})});
+  world.waiting = {{.id = 9, .ranks = 2}};
+  ASSERT_EQ(policy.Decide(world).size(), 1u);
+  EXPECT_TRUE(policy.Decide(world).empty());
+  world.now_seconds += ElasticPace{}.shows_after_seconds - 1;
+  EXPECT_TRUE(policy.Decide(world).empty());
+  world.now_seconds += 2;
   EXPECT_EQ(policy.Decide(world).size(), 1u);
 }
 

@@ -73,6 +73,19 @@ TEST(SizesBook, AgentsWithoutRanksBringRoom) {
   EXPECT_EQ(look.world.jobs[0].room, (std::vector<int32_t>{4, 4}));
 }
 
+TEST(SizesBook, WhatAHostHasSeenWithoutRanksCountsAsOlder) {
+  SizesBook book(10);
+  JobSizeView left = AView(kAlice, 1, 0, 0);
+  left.seen = {{1, 64, 4, 0}, {2, 64, 3, 0.1}};
+  JobSizeView now = AView(kAlice, 1, 2, 2);
+  now.seen = {{4, 64, 1, 0.1}, {8, 64, 0.6, 0.1}, {2, 64, 2, 0.1}};
+  book.Take(1, AHost(0, {now}), kNow);
+  book.Take(2, AHost(8, {left}), kNow);
+  const ElasticJob job = LookAt(book).world.jobs.at(0);
+  EXPECT_NEAR(job.speed.StepSeconds(2), 2, 1e-9) << "the newest one is met";
+  EXPECT_GT(job.speed.Confidence(1), 0.9) << "one rank has been seen";
+}
+
 // Containers of one user may both have a job of one name.
 TEST(SizesBook, JobsOfOneUserAndNameAreNotMixedUp) {
   SizesBook book(10);
