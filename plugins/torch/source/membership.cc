@@ -16,8 +16,9 @@ using Clock = std::chrono::steady_clock;
 
 /// Begins the keys of the ranks that have come.
 constexpr const char* kCame = "harmonaize/came/";
-/// The part of the sleep between two looks at the store that each rank adds: a store answers some
-/// 20 looks in a millisecond.
+/// What each rank of a group adds to the sleep between two looks at the store. So all ranks
+/// together look 20 times in a millisecond at most: one thread of the store answers them, and rank
+/// 0 too.
 constexpr std::chrono::microseconds kStoreLookOfRank{50};
 
 /// The id of a communicator as a value of the store.
