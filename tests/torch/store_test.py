@@ -100,6 +100,29 @@ def rank_forms_its_group_again(rank: int, size: int) -> None:
     assert all(one.is_completed() for one in kept)
 
 
+def rank_forms_its_group_again_at_the_same_store(rank: int, size: int) -> None:
+    store = meet_at_tcp_store(rank, size)
+    for turn in range(2):
+        if turn > 0:
+            dist.destroy_process_group()
+            # The others come first, and find the keys of the group before.
+            if rank == 0:
+                time.sleep(0.5)
+            dist.init_process_group(os.environ["TEST_BACKEND"], store=store, rank=rank, world_size=size)
+        dist.all_reduce(one := torch.ones(1))
+        assert one.item() == size
+        # The messages have a communicator of their own.
+        if rank == 0:
+            dist.send(torch.full((1,), turn + 3.0), size - 1, tag=5)
+        elif rank == size - 1:
+            dist.recv(got := torch.zeros(1), 0, tag=5)
+            assert got.item() == turn + 3
+    # Rank 0 serves the store, which others may still ask.
+    store.add("done", 1)
+    while rank == 0 and store.add("done", 0) < size:
+        time.sleep(0.01)
+
+
 @pytest.mark.skipif(not HAS_CLONES, reason="this PyTorch's stores have one connection")
 def test_messages_arrive_while_the_program_waits_for_a_key(jobs: Jobs) -> None:
     with jobs.started(rank_waits_for_a_key_meanwhile, 2) as job:
@@ -128,5 +151,12 @@ def test_a_group_is_formed_again_at_the_same_port(jobs: Jobs) -> None:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
     with jobs.started(rank_forms_its_group_again, 2, TEST_PORT=str(port)) as job:
+        for ended in job.wait():
+            assert ended.status == 0, ended.output
+
+
+@pytest.mark.skipif(torch.__version__ < "2", reason="this PyTorch itself waits forever at a store that was used")
+def test_a_group_is_formed_again_at_the_same_store(jobs: Jobs) -> None:
+    with jobs.started(rank_forms_its_group_again_at_the_same_store, 3) as job:
         for ended in job.wait():
             assert ended.status == 0, ended.output

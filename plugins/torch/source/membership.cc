@@ -1,10 +1,12 @@
 #include "plugins/torch/source/membership.h"
 
 #include <cstring>
+#include <functional>
 #include <thread>
 #include <utility>
 
 #include "plugins/torch/source/errors.h"
+#include "plugins/torch/source/introduction.h"
 #include "plugins/torch/source/progress.h"
 
 namespace harmonaize_torch {
@@ -14,8 +16,10 @@ using Clock = std::chrono::steady_clock;
 
 /// Begins the keys of the ranks that have come.
 constexpr const char* kCame = "harmonaize/came/";
-/// The key of the id of the communicator of all ranks.
-constexpr const char* kMain = "harmonaize/main";
+/// What each rank of a group adds to the sleep between two looks at the store. So all ranks
+/// together look 20 times in a millisecond at most: one thread of the store answers them, and rank
+/// 0 too.
+constexpr std::chrono::microseconds kStoreLookOfRank{50};
 
 /// The id of a communicator as a value of the store.
 std::vector<uint8_t> BytesOf(const ncclUniqueId& id) {
@@ -41,22 +45,32 @@ bool ExchangeId(c10d::Store& store, const std::string& key, bool maker,
   return true;
 }
 
-/// Says that this rank has come, and waits until the group's communicator has formed, which lacks
-/// its id if that `is_to_come`.
-void AwaitFormed(Communicator& communicator, const GroupPlace& place, bool is_to_come) {
+/// Sleeps before the store is looked at again, the longer the more ranks do: it is one process that
+/// answers all.
+void SleepBeforeLook(int size) {
+  std::this_thread::sleep_for(kStoreLook + size * kStoreLookOfRank);
+}
+
+[[noreturn]] void ThrowNotFormed(const GroupPlace& place, const std::vector<int>& missing) {
+  ThrowError("The group " + place.name + " did not come together within " +
+             std::to_string(place.timeout.count()) + " ms: " +
+             (missing.empty() ? "the daemons did not connect its ranks"
+                              : ListOfRanks(missing) + " did not come"));
+}
+
+/// Says that this rank has come, and waits until the group's communicator has formed, or until
+/// `deadline`. Calls `meanwhile` at each look.
+void AwaitFormed(Communicator& communicator, const GroupPlace& place, Clock::time_point deadline,
+                 const std::function<void()>& meanwhile) {
   place.store->set(kCame + std::to_string(place.rank), std::vector<uint8_t>{1});
-  const Clock::time_point begun = Clock::now();
   while (!communicator.Formed()) {
-    if (is_to_come) is_to_come = !ExchangeId(*place.store, kMain, false, communicator);
-    if (Clock::now() - begun >= place.timeout) {
+    meanwhile();
+    if (Clock::now() >= deadline) {
       const std::vector<int> missing = RanksWithoutKey(place, kCame);
       communicator.Abort("the group was given up");
-      ThrowError("The group " + place.name + " did not come together within " +
-                 std::to_string(place.timeout.count()) + " ms: " +
-                 (missing.empty() ? "the daemons did not connect its ranks"
-                                  : ListOfRanks(missing) + " did not come"));
+      ThrowNotFormed(place, missing);
     }
-    std::this_thread::sleep_for(kStoreLook);
+    SleepBeforeLook(place.size);
   }
 }
 
@@ -79,14 +93,21 @@ std::vector<int> RanksWithoutKey(const GroupPlace& place, const std::string& pre
 }
 
 std::shared_ptr<Membership> Membership::Form(GroupPlace place) {
+  const Clock::time_point deadline = Clock::now() + place.timeout;
+  Introduction introduction(place);
+  while (!introduction.Advance()) {
+    if (Clock::now() >= deadline) ThrowNotFormed(place, introduction.Missing());
+    SleepBeforeLook(place.size);
+  }
+  place = introduction.place();
   auto main = std::make_shared<Communicator>(place.name, place.rank, place.size, nullptr);
-  if (place.rank == 0) ExchangeId(*place.store, kMain, true, *main);
-  AwaitFormed(*main, place, /*is_to_come=*/place.rank != 0);
+  main->SetId(introduction.id());
+  AwaitFormed(*main, place, deadline, [&introduction] { introduction.Advance(); });
   return std::make_shared<Membership>(std::move(place), std::move(main));
 }
 
 std::shared_ptr<Membership> Membership::Form(GroupPlace place, std::shared_ptr<Communicator> main) {
-  AwaitFormed(*main, place, /*is_to_come=*/false);
+  AwaitFormed(*main, place, Clock::now() + place.timeout, [] {});
   return std::make_shared<Membership>(std::move(place), std::move(main));
 }
 
