@@ -35,6 +35,17 @@ SizeGoal GoalOf(JobGoal goal) {
 /// leave no room in the message for those of others.
 constexpr int kMostJobsOfTenant = 64;
 
+/// Returns how people name this host.
+std::string HostName(const Cluster* cluster) {
+  if (cluster == nullptr) return "this host";
+  return cluster->host_name().empty() ? cluster->address() : cluster->host_name();
+}
+
+OfferStanding StandingOf(const Job& job, const std::map<const Job*, OfferStanding>& standings) {
+  const auto found = standings.find(&job);
+  return found == standings.end() ? OfferStanding{} : found->second;
+}
+
 int ToRanks(int64_t count) {
   return static_cast<int>(std::clamp<int64_t>(count, 1, kMostSizedRanks));
 }
@@ -61,10 +72,7 @@ bool HostSight::TakesPart(const Job& job) const {
 }
 
 HostSizesMessage HostSight::Look(double now_seconds) {
-  HostSizesMessage sizes{.host = services_.cluster == nullptr ? "this host"
-                                 : services_.cluster->host_name().empty()
-                                     ? services_.cluster->address()
-                                     : services_.cluster->host_name(),
+  HostSizesMessage sizes{.host = HostName(services_.cluster),
                          .places = ToRanks(services_.places),
                          .link_load = LinkLoad(now_seconds)};
   const std::map<const Job*, OfferStanding> standings = services_.offers->Standings();
@@ -72,8 +80,7 @@ HostSizesMessage HostSight::Look(double now_seconds) {
   std::map<uint32_t, int> told;  // jobs by TenantIdentity::across_hosts
   int64_t taken = 0;
   for (const auto& [key, job] : services_.jobs->all()) {
-    const auto found = standings.find(job.get());
-    const OfferStanding standing = found == standings.end() ? OfferStanding{} : found->second;
+    const OfferStanding standing = StandingOf(*job, standings);
     taken += Taken(*job, standing);
     sizes.coming += standing.leaving_ranks;
     if (sizes.jobs.size() >= kMostJobsInSizes || !TakesPart(*job)) continue;
@@ -93,8 +100,7 @@ int64_t HostSight::Taken(const Job& job, const OfferStanding& standing) const {
 int32_t HostSight::FreePlaces(const std::map<const Job*, OfferStanding>& standings) const {
   int64_t taken = 0;
   for (const auto& [key, job] : services_.jobs->all()) {
-    const auto found = standings.find(job.get());
-    taken += Taken(*job, found == standings.end() ? OfferStanding{} : found->second);
+    taken += Taken(*job, StandingOf(*job, standings));
   }
   return static_cast<int32_t>(std::max<int64_t>(0, ToRanks(services_.places) - taken));
 }

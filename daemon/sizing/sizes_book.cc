@@ -84,6 +84,30 @@ void SetSpeed(const std::vector<SpeedView>& seen, double gradient_noise_scale, i
   if (!model.has_value()) elastic->bounds.most = std::min(elastic->bounds.most, size);
 }
 
+/// Returns a job as its best informed host tells of it, without ranks.
+ElasticJob DescribedBy(const JobSizeView& informed, const SizedJob& job, size_t hosts) {
+  return {.id = NumberOf(job),
+          .tenant = job.user,
+          .ranks = std::vector<int32_t>(hosts),
+          .room = std::vector<int32_t>(hosts),
+          .bounds = {informed.least, informed.most, informed.step},
+          .priority = informed.priority,
+          .goal = GoalOf(informed.goal),
+          .deadline_seconds = informed.deadline_seconds,
+          .samples_left = informed.samples_left,
+          .change_seconds =
+              informed.change_seconds > 0 ? informed.change_seconds : kUnknownChangeSeconds};
+}
+
+/// Adds what a host tells of the job's ranks and agents there.
+void AddHost(size_t host, const JobSizeView& view, double now_seconds, ElasticJob* elastic) {
+  elastic->ranks[host] += view.ranks_here;
+  elastic->room[host] += view.room;
+  elastic->is_asked |= view.is_asked;
+  elastic->quiet_until_seconds =
+      std::max(elastic->quiet_until_seconds, now_seconds + view.quiet_seconds);
+}
+
 }  // namespace
 
 void SizesBook::Take(transport::PeerId peer, HostSizesMessage sizes, double now_seconds) {
@@ -117,59 +141,44 @@ SizingLook SizesBook::Look(double now_seconds, std::vector<WaitingJob> waiting,
 
 // Agents at hosts without ranks know no group. They count for the job of that name alone: where a
 // user has several, as in containers, nobody knows which one is meant.
-void SizesBook::AddJobs(const std::map<JobKey, Views>& views, SizingLook* look) const {
+void SizesBook::AddJobs(const std::map<JobKey, Views>& views, SizingLook* look) {
   std::map<std::pair<uint32_t, JobIdentity>, int> groups;
   for (const auto& [key, of_job] : views) groups[key.first] += key.second != 0;
   std::map<uint32_t, size_t> of_user;
   for (const auto& [key, of_job] : views) {
     if (key.second == 0 || look->jobs.size() >= kMostJobs) continue;
     if (++of_user[key.first.first] > kMostJobsOfUser) continue;
-    const JobSizeView& informed = BestInformed(of_job);
-    const auto& [user, id] = key.first;
-    SizedJob job{.user = user,
-                 .id = id,
-                 .group = key.second,
-                 .label = CleanText(informed.label, kMostNameBytes),
-                 .tenant = CleanText(informed.tenant, kMostNameBytes),
-                 .notice_seconds = informed.notice_seconds};
-    ElasticJob elastic{.id = NumberOf(job),
-                       .tenant = user,
-                       .ranks = std::vector<int32_t>(look->hosts.size()),
-                       .room = std::vector<int32_t>(look->hosts.size()),
-                       .bounds = {informed.least, informed.most, informed.step},
-                       .priority = informed.priority,
-                       .goal = GoalOf(informed.goal),
-                       .deadline_seconds = informed.deadline_seconds,
-                       .samples_left = informed.samples_left,
-                       .change_seconds = informed.change_seconds > 0 ? informed.change_seconds
-                                                                     : kUnknownChangeSeconds};
-    const auto add = [&](const Views& more) {
-      for (const auto& [host, view] : more) {
-        elastic.ranks[host] += view->ranks_here;
-        elastic.room[host] += view->room;
-        elastic.is_asked |= view->is_asked;
-        elastic.quiet_until_seconds =
-            std::max(elastic.quiet_until_seconds, look->world.now_seconds + view->quiet_seconds);
-      }
-    };
-    Views all = of_job;
+    const bool is_alone = groups[key.first] == 1;
     const auto agents = views.find({key.first, 0});
-    if (agents != views.end() && groups[key.first] == 1) {
+    Views all = of_job;
+    if (agents != views.end() && is_alone) {
       all.insert(all.begin(), agents->second.begin(), agents->second.end());
     }
-    add(all);
-    const int32_t size = std::accumulate(elastic.ranks.begin(), elastic.ranks.end(), 0);
-    job.is_whole = groups[key.first] == 1 && size == informed.ranks;
-    elastic.is_asked |= !job.is_whole;
-    // One that needs so much notice is of no use to who waits now.
-    if (job.notice_seconds > kMostNoticeSeconds) {
-      elastic.bounds.least = std::max(elastic.bounds.least, size);
-      elastic.bounds.most = std::max(elastic.bounds.most, elastic.bounds.least);
-    }
-    SetSpeed(SeenOf(all, informed), informed.gradient_noise_scale, size, &job, &elastic);
-    look->jobs.push_back(std::move(job));
-    look->world.jobs.push_back(std::move(elastic));
+    AddJob(key, BestInformed(of_job), all, is_alone, look);
   }
+}
+
+void SizesBook::AddJob(const JobKey& key, const JobSizeView& informed, const Views& views,
+                       bool is_alone, SizingLook* look) {
+  SizedJob job{.user = key.first.first,
+               .id = key.first.second,
+               .group = key.second,
+               .label = CleanText(informed.label, kMostNameBytes),
+               .tenant = CleanText(informed.tenant, kMostNameBytes),
+               .notice_seconds = informed.notice_seconds};
+  ElasticJob elastic = DescribedBy(informed, job, look->hosts.size());
+  for (const auto& [host, view] : views) AddHost(host, *view, look->world.now_seconds, &elastic);
+  const int32_t size = std::accumulate(elastic.ranks.begin(), elastic.ranks.end(), 0);
+  job.is_whole = is_alone && size == informed.ranks;
+  elastic.is_asked |= !job.is_whole;
+  // One that needs so much notice is of no use to who waits now.
+  if (job.notice_seconds > kMostNoticeSeconds) {
+    elastic.bounds.least = std::max(elastic.bounds.least, size);
+    elastic.bounds.most = std::max(elastic.bounds.most, elastic.bounds.least);
+  }
+  SetSpeed(SeenOf(views, informed), informed.gradient_noise_scale, size, &job, &elastic);
+  look->jobs.push_back(std::move(job));
+  look->world.jobs.push_back(std::move(elastic));
 }
 
 void SizesBook::AddShares(const MostOfTenant& most_of_tenant, SizingLook* look) {

@@ -72,7 +72,9 @@ class SizesBook {
   /// What hosts tell of one job: the place of the host in the look, and its view.
   using Views = std::vector<std::pair<size_t, const JobSizeView*>>;
 
-  void AddJobs(const std::map<JobKey, Views>& views, SizingLook* look) const;
+  static void AddJobs(const std::map<JobKey, Views>& views, SizingLook* look);
+  static void AddJob(const JobKey& key, const JobSizeView& informed, const Views& views,
+                     bool is_alone, SizingLook* look);
   static void AddShares(const MostOfTenant& most_of_tenant, SizingLook* look);
 
   const double counts_for_seconds_;
