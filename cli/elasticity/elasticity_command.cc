@@ -18,7 +18,7 @@ namespace harmonaize {
 namespace {
 
 constexpr char kDescription[] =
-    "Show how the sizes of elastic jobs follow the load, and say which jobs wait (operators).";
+    "For operators: show how the sizes of elastic jobs follow the load, and say which jobs wait.";
 
 constexpr char kFooter[] =
     R"(Where the provider has set 'elastic.enabled', a daemon decides which jobs are offered ranks, and which
@@ -26,7 +26,8 @@ are asked for some: the cluster's controller, or a daemon that stands alone. It 
 and has decided. 'harmonaize offers' at the host of an offer shows what has become of it.
 
   places        of each host: free ones have no rank and are promised to none; coming ones will be left
-  elastic jobs  with ranks and room at each host; room is what the job's agent there would start
+  elastic jobs  with the bounds of their sizes, and at each host their ranks + what the agent there
+                would start
   shares        the ranks to which a tenant's jobs together are offered to grow
   decisions     the last ones, the newest first, with the reason that the job reads
 
@@ -39,9 +40,11 @@ Examples:
 
 constexpr char kWaitingFooter[] =
     R"(Places are kept free for these jobs, in this order, and elastic jobs are asked for ranks where too few
-are free. Their sizes are the fewest ranks with which they begin; a priority, from 0 to 3, keeps jobs
-of a higher one from being asked. The list takes the place of the one before, counts for as long as
---for says, and is empty without names: a scheduler tells it again and again.
+are free. Where all places of a job cannot be had together, none are kept or taken for it. Their sizes
+are the fewest ranks with which they begin; a priority, from 0 to 3, keeps jobs of a higher one from
+being asked. The list takes the place of the one before, and is empty without names. It counts for as
+long as --for says, which has to be longer than jobs may take to answer and to leave, and ends with
+the daemon: a scheduler tells it again and again.
 
 Exit status: 0; 1 when no daemon answered, or it refused; 2 for wrong options.
 
@@ -57,7 +60,7 @@ struct ElasticityOptions {
 struct WaitingOptions {
   std::string socket;
   std::vector<std::string> jobs;
-  std::string for_time = "1min";
+  std::string for_time = "10min";
 };
 
 Result<std::string> Show(const ElasticityOptions& options) {

@@ -40,7 +40,8 @@ std::string WhereText(const Json& job) {
 }
 
 TextTable JobsOf(const Json& json) {
-  TextTable table({"job", "tenant", "goal", "ranks", "from", "to", "by", "step", "ranks+room"}, 3);
+  TextTable table(
+      {"job", "tenant", "goal", "ranks", "least", "most", "step", "step time", "ranks + more"}, 3);
   for (const Json& job : ListAt(json, "jobs")) {
     table.Add({TextAt(job, "name"), TextAt(job, "tenant"), TextAt(job, "goal"),
                TextAt(job, "ranks"), TextAt(job, "least_ranks"), TextAt(job, "most_ranks"),

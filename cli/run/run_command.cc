@@ -88,9 +88,9 @@ also the job's agent on this host. It tells the daemon how many more ranks this 
 (--places), starts ranks when a grow is offered and accepted, and they join by a ticket
 (HARMONAIZE_TICKET_FILE, in place of RANK and WORLD_SIZE). Ranks that are asked back leave by
 themselves (harmonaize.elastic), or get SIGTERM two seconds before they are due. The job accepts
-offers within MIN and MAX unless its requirements say otherwise in [elastic]. On another host,
-run --ticket FILE with the same --name joins the running job with no ranks at first, and ends with
-the job.
+offers within MIN and MAX; a key that its requirements have in [elastic] takes the place of MIN, MAX
+or accept. On another host, run --ticket FILE with the same --name joins the running job with no
+ranks at first, and ends with the job.
 
 Exit status: that of the rank that failed first, 128+n when signal n killed it or ended the job; 0
 when all ranks returned 0, but for those without which an elastic job went on; 1 when a --ticket led
@@ -135,9 +135,14 @@ struct RunOptions {
   std::string daemon = "auto";
   std::string name;
   std::string kind;
-  std::string requirements;     ///< A file; absolute once it is checked.
-  std::string stated_name;      ///< The job's name by that file; "" if it has none.
-  bool states_elastic = false;  ///< That file has something in [elastic].
+  std::string requirements;  ///< A file; absolute once it is checked.
+  std::string stated_name;   ///< The job's name by that file; "" if it has none.
+  /// What that file has in [elastic].
+  struct {
+    std::optional<int64_t> least_ranks = {};
+    std::optional<int64_t> most_ranks = {};
+    bool offers = false;
+  } stated_elastic;
   std::vector<std::string> assignments;
   std::string elastic_text;
   ElasticRange elastic;
@@ -232,7 +237,8 @@ JobOptions MakeJobOptions(const RunOptions& options) {
   JobOptions job;
   job.ranks = options.ranks;
   job.command = options.command;
-  job.prefix = options.prefix || (options.ranks > 1 && !options.no_prefix);
+  const bool may_be_several = options.ranks > 1 || options.elastic.most > 1;
+  job.prefix = options.prefix || (may_be_several && !options.no_prefix);
   job.colour_output = TakesColours(STDOUT_FILENO);
   job.colour_error = TakesColours(STDERR_FILENO);
   job.least_ranks = options.elastic.least;
@@ -267,12 +273,23 @@ void WarnOfNamesake(const RunOptions& options) {
   }
 }
 
-/// Returns what an elastic job says to the daemon so that it need not be asked about each offer.
-/// It says nothing where the user's own requirements have something in [elastic].
+/// Returns what an elastic job says to the daemon so that it need not be asked about each offer. A
+/// key of the user's own requirements takes the place of ours.
 std::string ElasticRequirements(const RunOptions& options) {
-  if (!options.ticket_file.empty() || options.states_elastic) return "";
-  return fmt::format("[elastic]\nleast_ranks = {}\nmost_ranks = {}\noffers = \"accept\"\n",
-                     options.elastic.least, options.elastic.most);
+  if (!options.ticket_file.empty()) return "";
+  const auto& stated = options.stated_elastic;
+  std::string text;
+  // Bounds of which the user has stated one have to fit each other.
+  if (!stated.least_ranks) {
+    const int64_t most = stated.most_ranks.value_or(options.elastic.least);
+    text += fmt::format("least_ranks = {}\n", std::min<int64_t>(options.elastic.least, most));
+  }
+  if (!stated.most_ranks) {
+    const int64_t least = stated.least_ranks.value_or(options.elastic.most);
+    text += fmt::format("most_ranks = {}\n", std::max<int64_t>(options.elastic.most, least));
+  }
+  if (!stated.offers) text += "offers = \"accept\"\n";
+  return text.empty() ? text : "[elastic]\n" + text;
 }
 
 Result<std::unique_ptr<ElasticAgent>> StartAgent(const RunOptions& options, const JobOptions& job) {
@@ -403,8 +420,13 @@ bool TakeRequirements(RunOptions& options) {
     return false;
   }
   const RequirementTable& values = checked->reading.requirements.values;
-  const auto elastic = values.lower_bound("elastic.");
-  options.states_elastic = elastic != values.end() && elastic->first.starts_with("elastic.");
+  const auto number = [&values](const char* key) -> std::optional<int64_t> {
+    const auto found = values.find(key);
+    return found == values.end() ? std::nullopt : std::optional(std::get<int64_t>(found->second));
+  };
+  options.stated_elastic.least_ranks = number("elastic.least_ranks");
+  options.stated_elastic.most_ranks = number("elastic.most_ranks");
+  options.stated_elastic.offers = values.contains("elastic.offers");
   if (const auto found = values.find("job.name"); found != values.end()) {
     options.stated_name = std::get<std::string>(found->second);
   }
@@ -529,7 +551,7 @@ void AddOptions(CLI::App& run, RunOptions& options) {
       ->type_name("N");
   CLI::Option* prefix = run.add_flag("--prefix", options.prefix,
                                      "Put [rank] before each line of output\n"
-                                     "(default: with more than one rank)");
+                                     "(default: where there may be several)");
   run.add_flag("--no-prefix", options.no_prefix, "Lines as the ranks wrote them")->excludes(prefix);
   run.add_flag("--no-preload", options.no_preload,
                "Do not preload Harmonaize: for programs that\n"

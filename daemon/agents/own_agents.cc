@@ -57,6 +57,13 @@ Result<uint64_t> OwnAgents::Add(Tenant* tenant, const AgentOrder& order) {
                         of_tenant);
   }
   const std::optional<JobIdentity> named = ParseJob(order.job);
+  // An id is of a job that is here: another tenant's would be one of this tenant's own, too.
+  if (named.has_value() && services_.jobs->FindById(*named, tenant->identity.number) == nullptr) {
+    return InvalidUsage(
+        "you have no job of this id on this host; give the job's name, by which it is found once "
+        "it "
+        "has ranks here");
+  }
   const uint32_t across_hosts = tenant->identity.across_hosts;
   const JobClaim claim{.id = named.value_or(JobOfName(order.job, across_hosts)),
                        .name = named.has_value() ? "" : order.job};

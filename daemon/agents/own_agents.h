@@ -62,8 +62,9 @@ class OwnAgents {
         registrations_({.per_second = 1, .burst = kMostOfTenant}) {}
 
   /// Takes in an agent. Errors: kInvalidArgument for a text that is no ticket; kInvalidUsage where
-  /// the job has an agent here, the tenant has as many as it may, or its ticket for a job of this
-  /// host is not valid; kInProgress if the tenant registers agents too often.
+  /// the job has an agent here, the tenant has as many as it may or no job of the id here, or its
+  /// ticket for a job of this host is not valid; kInProgress if the tenant registers agents too
+  /// often.
   Result<uint64_t> Add(Tenant* tenant, const AgentOrder& order);
   /// Notes that the agent is there, its places now, and another ticket if it has one. Errors: those
   /// of Add; kUnavailable if the tenant has no such agent here.

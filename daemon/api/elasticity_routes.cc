@@ -81,7 +81,7 @@ json DescribeJob(const SizingLook& look, size_t i) {
           {"ranks", ranks},
           {"hosts", std::move(hosts)},
           {"least_ranks", elastic.bounds.least},
-          {"most_ranks", elastic.bounds.most},
+          {"most_ranks", job.most_ranks},
           {"step", elastic.bounds.step},
           {"priority", elastic.priority},
           {"goal", NameOf(elastic.goal)},

@@ -165,7 +165,8 @@ void SizesBook::AddJob(const JobKey& key, const JobSizeView& informed, const Vie
                .group = key.second,
                .label = CleanText(informed.label, kMostNameBytes),
                .tenant = CleanText(informed.tenant, kMostNameBytes),
-               .notice_seconds = informed.notice_seconds};
+               .notice_seconds = informed.notice_seconds,
+               .most_ranks = informed.most};
   ElasticJob elastic = DescribedBy(informed, job, look->hosts.size());
   for (const auto& [host, view] : views) AddHost(host, *view, look->world.now_seconds, &elastic);
   const int32_t size = std::accumulate(elastic.ranks.begin(), elastic.ranks.end(), 0);

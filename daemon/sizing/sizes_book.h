@@ -24,6 +24,7 @@ struct SizedJob {
   std::string label = {};
   std::string tenant = {};
   double notice_seconds = 0;
+  int32_t most_ranks = 0;    ///< As it was granted, whatever is known of its speed.
   bool knows_speed = false;  ///< Its steps have been seen.
   /// Whether all of its ranks are at hosts that have told of it. If not, it is just changing, or a
   /// host of it takes no part, and it is left alone.

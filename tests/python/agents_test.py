@@ -52,6 +52,24 @@ def test_places_beyond_the_most_are_not_taken(daemon: Daemon, tmp_path: pathlib.
         assert run.process.wait(PATIENCE_SECONDS) == 0, run.said()
 
 
+def test_a_key_of_the_requirements_takes_the_place_of_ours_alone(daemon: Daemon, tmp_path: pathlib.Path) -> None:
+    stated = tmp_path / "stated.toml"
+    stated.write_text('[elastic]\noffers = "ask"\nmost_ranks = 1\n')
+    options = ["-n", "2", "--elastic", "2:4", "--name", "elastic-keys", "--requirements", str(stated)]
+    with launched(daemon, tmp_path / "out", *options) as run:
+        run.await_size(2)
+
+        expected = {"elastic.least_ranks": 1, "elastic.most_ranks": 1, "elastic.offers": "ask"}
+        eventually("the keys fit each other", lambda: daemon.client().granted("elastic-keys").raw["values"] == expected)
+        run.stop()
+        assert run.process.wait(PATIENCE_SECONDS) == 0, run.said()
+
+
+def test_an_agent_of_an_id_is_one_of_a_job_that_is_here(daemon: Daemon) -> None:
+    with pytest.raises(harmonaize.ProblemError, match="no job of this id"):
+        daemon.client().call("POST", "/v1/agents", {"job": "0123456789abcdef" * 2, "places": 1})
+
+
 def test_a_rank_that_came_later_is_killed(daemon: Daemon, tmp_path: pathlib.Path) -> None:
     with launched(daemon, tmp_path / "out", "-n", "2", "--elastic", "2:4", "--name", "elastic-kill") as run:
         run.await_size(2)
