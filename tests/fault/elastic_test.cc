@@ -325,7 +325,9 @@ void ElasticJob::KillDaemon() {
   cluster_->daemon(host).Kill();
   std::vector<Seat> lost = TakeOut(places);
   for (Seat& seat : lost) {
-    if (seat.puppet->owes_answer()) ExpectFailure(seat, {ncclRemoteError}, "without the daemon");
+    // One that has not begun yet finds that there is no daemon for its stream.
+    const std::vector<ncclResult_t> results = {ncclRemoteError, ncclSystemError};
+    if (seat.puppet->owes_answer()) ExpectFailure(seat, results, "without the daemon");
   }
   for (Seat& seat : group_) ExpectFailure(seat, {ncclRemoteError}, "after the loss of a daemon");
   const bool restarts_first = Chance(2);
