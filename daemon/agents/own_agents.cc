@@ -60,9 +60,8 @@ Result<uint64_t> OwnAgents::Add(Tenant* tenant, const AgentOrder& order) {
   // An id is of a job that is here: another tenant's would be one of this tenant's own, too.
   if (named.has_value() && services_.jobs->FindById(*named, tenant->identity.number) == nullptr) {
     return InvalidUsage(
-        "you have no job of this id on this host; give the job's name, by which it is found once "
-        "it "
-        "has ranks here");
+        "you have no job of this id on this host; give its name, by which it is found once it has "
+        "ranks here");
   }
   const uint32_t across_hosts = tenant->identity.across_hosts;
   const JobClaim claim{.id = named.value_or(JobOfName(order.job, across_hosts)),
@@ -201,6 +200,12 @@ std::vector<AgentReport> OwnAgents::All(std::optional<uint32_t> tenant) const {
     }
   }
   return reports;
+}
+
+uint64_t OwnAgents::AllPlaces() const {
+  uint64_t places = 0;
+  for (const auto& [number, agent] : agents_) places += static_cast<uint64_t>(agent.view.places);
+  return places;
 }
 
 const OwnAgents::Agent* OwnAgents::AgentOf(const Job& job) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -76,6 +77,9 @@ class OwnAgents {
   /// Returns those of a tenant, or all for nullopt.
   std::vector<AgentReport> All(std::optional<uint32_t> tenant) const;
   bool Knows(uint64_t number) const { return agents_.contains(number); }
+  size_t size() const { return agents_.size(); }
+  /// Returns how many ranks all of them would start.
+  uint64_t AllPlaces() const;
   bool empty() const { return agents_.empty(); }
 
   /// Returns how many ranks the job's agent here would start; nullopt if it has none here.

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,7 +65,7 @@ json LeftAloneBecause(const SizedJob& job, const ElasticJob& elastic, double now
 json DescribeJob(const SizingLook& look, size_t i) {
   const SizedJob& job = look.jobs[i];
   const ElasticJob& elastic = look.world.jobs[i];
-  const int32_t ranks = std::accumulate(elastic.ranks.begin(), elastic.ranks.end(), 0);
+  const int32_t ranks = elastic.size();
   json hosts = json::array();
   for (size_t host = 0; host < look.hosts.size(); ++host) {
     if (elastic.ranks[host] == 0 && elastic.room[host] == 0) continue;
@@ -94,10 +93,9 @@ json DescribeJob(const SizingLook& look, size_t i) {
 json SharesOf(const SizingLook& look) {
   std::map<uint32_t, std::pair<std::string, int32_t>> held;
   for (size_t i = 0; i < look.jobs.size(); ++i) {
-    const std::vector<int32_t>& ranks = look.world.jobs[i].ranks;
     auto& [name, sum] = held[look.jobs[i].user];
     name = look.jobs[i].tenant;
-    sum += std::accumulate(ranks.begin(), ranks.end(), 0);
+    sum += look.world.jobs[i].size();
   }
   json list = json::array();
   for (const auto& [user, of_tenant] : held) {

@@ -32,12 +32,6 @@ std::string WhyOf(const SizeChange& change, double step_now, double step_then) {
   return "";
 }
 
-/// Returns whether a change is wanted whatever comes next. What waits or is late does not come and
-/// go with the noise of measured times.
-bool IsUrgent(SizeReason reason) {
-  return reason == SizeReason::kNewcomer || reason == SizeReason::kDeadline;
-}
-
 }  // namespace
 
 std::vector<bool> ElasticPolicy::LeftAlone(const ElasticWorld& world) const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "daemon/elasticity/speed_model.h"
@@ -44,6 +45,9 @@ struct ElasticJob {
   double change_seconds = 1;       ///< How long it stands still for a change of its ranks.
   double quiet_until_seconds = 0;  ///< It does not want to be asked before then, since 1970.
   bool is_asked = false;           ///< An offer about its ranks is under way.
+
+  /// Returns the number of its ranks.
+  int32_t size() const { return std::accumulate(ranks.begin(), ranks.end(), 0); }
 };
 
 /// A job that wants to begin and has no places.

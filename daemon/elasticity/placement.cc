@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 
 namespace harmonaize::daemon {
 namespace {
@@ -23,7 +22,7 @@ Placement::Placement(const ElasticWorld& world) : world_(&world) {
     ranks_.insert(ranks_.end(), job.ranks.begin(), job.ranks.end());
     room_.insert(room_.end(), job.room.begin(), job.room.end());
     if (job.room.empty()) room_.resize(ranks_.size(), std::numeric_limits<int32_t>::max());
-    sizes_.push_back(std::accumulate(job.ranks.begin(), job.ranks.end(), 0));
+    sizes_.push_back(job.size());
   }
   std::map<uint32_t, size_t> places;
   for (size_t job = 0; job < world.jobs.size(); ++job) {

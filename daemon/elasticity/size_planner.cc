@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
 namespace harmonaize::daemon {
@@ -40,13 +39,17 @@ SizePlanner::SizePlanner(const ElasticWorld& world, std::vector<bool> left_alone
       left_alone_(std::move(left_alone)),
       settling_(settling),
       first_(world),
+      all_places_(first_.free_places()),
       gains_nothing_(world.jobs.size()),
       cheap_sizes_(world.jobs.size()),
       draft_{.placement = Placement(world),
              .directions = std::vector<Direction>(world.jobs.size(), Direction::kNone),
              .losses = std::vector<std::optional<Loss>>(world.jobs.size()),
              .changes = {}} {
-  for (size_t i = 0; i < world.jobs.size(); ++i) draft_.losses[i] = LossOf(i);
+  for (size_t i = 0; i < world.jobs.size(); ++i) {
+    draft_.losses[i] = LossOf(i);
+    all_places_ += first_.size(i);
+  }
 }
 
 std::vector<SizeChange> SizePlanner::Plan() {
@@ -71,13 +74,15 @@ void SizePlanner::LeaveSettlingAlone() {
 void SizePlanner::SeekGains() {
   for (size_t i = 0; i < world_.jobs.size(); ++i) gains_nothing_[i] = !CouldPay(i);
   const Draft before = draft_;
+  std::set<uint32_t>
+      in_vain;  // tenants of jobs that would have grown, and whose change does not pay
   for (int round = 0; round < kMostRounds; ++round) {
-    if (round == kMostRounds - 1) ExcludeTenantsOfVain();
+    if (round == kMostRounds - 1) LeaveOutTenants(in_vain);
     draft_ = before;
     ShareFreePlaces();
     Trade();
     MakeCheaper();
-    if (!NoteWhatDoesNotPay()) return;
+    if (!NoteWhatDoesNotPay(&in_vain)) return;
   }
   std::erase_if(draft_.changes, [&](const SizeChange& change) {
     const bool grows_in_vain = change.reason == SizeReason::kShortens && gains_nothing_[change.job];
@@ -85,11 +90,7 @@ void SizePlanner::SeekGains() {
   });
 }
 
-void SizePlanner::ExcludeTenantsOfVain() {
-  std::set<uint32_t> tenants;
-  for (size_t i = 0; i < world_.jobs.size(); ++i) {
-    if (gains_nothing_[i]) tenants.insert(job(i).tenant);
-  }
+void SizePlanner::LeaveOutTenants(const std::set<uint32_t>& tenants) {
   for (size_t i = 0; i < world_.jobs.size(); ++i) {
     if (tenants.contains(job(i).tenant)) gains_nothing_[i] = true;
   }
@@ -423,37 +424,45 @@ void SizePlanner::MakeCheaper() {
   }
 }
 
-/// Returns whether growing could be worth the pause, with as many of the free places as are best.
+/// Returns whether growing could be worth the pause, with as many of all places as are best. Trades
+/// bring places that are not free. Between sizes that differ by a quarter speeds differ by less
+/// than predictions err, so few are looked at.
 bool SizePlanner::CouldPay(size_t i) const {
-  const double now = first_.Speed(i);
-  const int32_t step = job(i).bounds.step;
-  const int64_t most = std::min<int64_t>(
-      job(i).bounds.most, int64_t{first_.size(i)} + std::max(step, draft_.placement.free_places()));
-  double best = now;
-  for (int64_t size = first_.size(i) + step; size <= most; size += step) {
+  const int64_t step = job(i).bounds.step;
+  const int64_t now = first_.size(i);
+  const int64_t steps = (std::min<int64_t>(job(i).bounds.most, all_places_) - now) / step;
+  double best = first_.Speed(i);
+  for (int64_t more = 1; more <= steps;) {
+    const int64_t size = now + more * step;
     best = std::max(best, job(i).speed.Speed(static_cast<int32_t>(size)));
+    if (more == steps) break;
+    more = std::min(steps, more + std::max<int64_t>(1, size / 4 / step));
   }
-  const double left = job(i).samples_left > 0 ? SecondsLeft(i, now) : kHorizonSeconds;
-  return std::min(left, kHorizonSeconds) * (1 - now / best) >=
-         kWorthOfChange * job(i).change_seconds;
+  return IsWorth(i, best, job(i).change_seconds);
 }
 
 /// Returns whether what is planned for a job is worth the pause.
 bool SizePlanner::Pays(size_t i, double pause_seconds) const {
+  return IsWorth(i, draft_.placement.Speed(i), pause_seconds);
+}
+
+/// Returns whether another speed of a job is worth the pause of a change.
+bool SizePlanner::IsWorth(size_t i, double speed, double pause_seconds) const {
   const double now = first_.Speed(i);
-  const double shortening = 1 - now / draft_.placement.Speed(i);
+  const double shortening = 1 - now / speed;
   if (!(shortening >= kLeastShortening)) return false;
   const double left = job(i).samples_left > 0 ? SecondsLeft(i, now) : kHorizonSeconds;
   return std::min(left, kHorizonSeconds) * shortening >= kWorthOfChange * pause_seconds;
 }
 
-/// Notes jobs whose growth is not worth the pause of a change, that of a trade's giver included.
-/// Returns whether there are any.
-bool SizePlanner::NoteWhatDoesNotPay() {
+/// Notes jobs whose growth is not worth the pause of a change, that of a trade's giver included,
+/// and their tenants. Returns whether there are any.
+bool SizePlanner::NoteWhatDoesNotPay(std::set<uint32_t>* tenants) {
   bool is_any = false;
   const auto note = [&](size_t i, double pause_seconds) {
     if (Pays(i, pause_seconds)) return;
     gains_nothing_[i] = true;
+    tenants->insert(job(i).tenant);
     is_any = true;
   };
   for (const SizeChange& change : draft_.changes) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "daemon/elasticity/elastic_world.h"
@@ -19,6 +20,12 @@ enum class SizeReason : uint8_t {
   kTrade,     ///< Another job gains more by the places than this one loses.
   kCheaper,   ///< The job wants to be cheap, and is cheaper with fewer ranks.
 };
+
+/// Returns whether a change is wanted whatever comes next. What waits or is late does not come and
+/// go with the noise of measured times.
+constexpr bool IsUrgent(SizeReason reason) {
+  return reason == SizeReason::kNewcomer || reason == SizeReason::kDeadline;
+}
 
 /// Ranks of a job that are to come to a host, or to leave it, which are negative.
 struct SizeChange {
@@ -95,15 +102,17 @@ class SizePlanner {
   void MakeCheaper();
   void LeaveSettlingAlone();
   void SeekGains();
-  void ExcludeTenantsOfVain();
+  void LeaveOutTenants(const std::set<uint32_t>& tenants);
   bool CouldPay(size_t i) const;
   bool Pays(size_t i, double pause_seconds) const;
-  bool NoteWhatDoesNotPay();
+  bool IsWorth(size_t i, double speed, double pause_seconds) const;
+  bool NoteWhatDoesNotPay(std::set<uint32_t>* tenants);
 
   const ElasticWorld& world_;
   std::vector<bool> left_alone_;  // by job: of what is planned now
   const std::vector<bool> settling_;
   const Placement first_;
+  int64_t all_places_;                               // of jobs, and free
   std::vector<bool> gains_nothing_;                  // by job: growing would not pay
   std::vector<std::optional<int32_t>> cheap_sizes_;  // by job: CheapSize
   Draft draft_;

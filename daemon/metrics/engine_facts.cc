@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "daemon/agents/agents.h"
 #include "daemon/cluster/cluster.h"
@@ -106,10 +105,8 @@ void FactGatherer::GatherElastic(const ReportSources& sources, EngineFacts* fact
   if (sources.offers == nullptr) return;
   ElasticFacts& elastic = facts->elastic;
   elastic.offers = sources.offers->Counts();
-  for (const AgentReport& agent : sources.agents->own().All(std::nullopt)) {
-    ++elastic.agents;
-    elastic.agent_places += static_cast<uint64_t>(agent.places);
-  }
+  elastic.agents = sources.agents->own().size();
+  elastic.agent_places = sources.agents->own().AllPlaces();
   elastic.sizing = sources.sizing->Counts();
 }
 

@@ -20,12 +20,8 @@ int64_t Nanoseconds(double seconds) {
   return static_cast<int64_t>(seconds) * 1'000'000'000;
 }
 
-std::string CountText(int32_t ranks) {
-  return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
-}
-
 std::string WhomText(const OfferTerms& terms) {
-  return terms.which.empty() ? CountText(terms.ranks) : RankList(terms.which);
+  return terms.which.empty() ? CountedRanks(terms.ranks) : RankList(terms.which);
 }
 
 std::string PriceText(const OfferTerms& terms) {
@@ -126,7 +122,7 @@ JobEvents::News Reclaimed(const Offer& offer, const OfferedJob& job) {
   const std::vector<int32_t>& ranks =
       offer.terms.which.empty() ? job.ranks_here : offer.terms.which;
   EventData data(EventType::kCapacityReclaimed,
-                 fmt::format("{} of the job {} been taken back", CountText(offer.terms.ranks),
+                 fmt::format("{} of the job {} been taken back", CountedRanks(offer.terms.ranks),
                              offer.terms.ranks == 1 ? "has" : "have"));
   data.Set(fields::kRanks, ranks)
       .Set(fields::kNoticeSeconds, std::max(0.0, UnixSeconds() - offer.made_seconds))
@@ -138,8 +134,8 @@ JobEvents::News Reclaimed(const Offer& offer, const OfferedJob& job) {
 JobEvents::News AllocationChanged(const Offer& offer, const OfferedJob& job) {
   const int32_t change = offer.kind == OfferKind::kGrow ? offer.terms.ranks : -offer.terms.ranks;
   const int32_t before = std::max(0, job.size - change);
-  EventData data(EventType::kAllocationChanged,
-                 fmt::format("the job has {} now, where it had {}", CountText(job.size), before));
+  EventData data(EventType::kAllocationChanged, fmt::format("the job has {} now, where it had {}",
+                                                            CountedRanks(job.size), before));
   data.Set(fields::kRanksBefore, static_cast<uint64_t>(before))
       .Set(fields::kRanksAfter, static_cast<uint64_t>(job.size))
       .Set(fields::kWhy, offer.kind == OfferKind::kGrow ? "offer" : "reclaim")
@@ -152,7 +148,7 @@ JobEvents::News AllocationChanged(const Offer& offer, const OfferedJob& job) {
 std::string OfferSentence(const Offer& offer, const OfferTerms& terms) {
   switch (offer.kind) {
     case OfferKind::kGrow:
-      return fmt::format("{} more can be had, kept until {}{}", CountText(terms.ranks),
+      return fmt::format("{} more can be had, kept until {}{}", CountedRanks(terms.ranks),
                          UntilText(terms.due_seconds), PriceText(terms));
     case OfferKind::kReclaim:
       return fmt::format("{} {} to leave by {}", WhomText(terms), terms.ranks == 1 ? "is" : "are",

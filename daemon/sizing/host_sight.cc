@@ -22,15 +22,6 @@ namespace {
 /// Longest time, in seconds, over which the load of links is a mean: looks are seconds apart.
 constexpr double kLongestLoadSeconds = 60;
 
-SizeGoal GoalOf(JobGoal goal) {
-  switch (goal) {
-    case JobGoal::kCheapest: return SizeGoal::kCheapest;
-    case JobGoal::kDeadline: return SizeGoal::kDeadline;
-    case JobGoal::kFastest: break;
-  }
-  return SizeGoal::kFastest;
-}
-
 /// Most jobs of one tenant that are told of: it may have as many agents, and with more it would
 /// leave no room in the message for those of others.
 constexpr int kMostJobsOfTenant = 64;
@@ -67,8 +58,7 @@ uint64_t HostSight::GroupOf(const Job& job) const {
 bool HostSight::TakesPart(const Job& job) const {
   const ElasticTerms& terms = job.terms->elastic();
   const bool wants = terms.was_stated && terms.offers != ElasticTerms::Offers::kDecline;
-  const bool has_agent = services_.agents->own().IsAttached(job);
-  return wants && (services_.by_job->HasRanksHere(&job) || has_agent);
+  return wants && (services_.by_job->HasRanksHere(&job) || services_.agents->own().IsAttached(job));
 }
 
 HostSizesMessage HostSight::Look(double now_seconds) {
@@ -86,7 +76,8 @@ HostSizesMessage HostSight::Look(double now_seconds) {
     if (sizes.jobs.size() >= kMostJobsInSizes || !TakesPart(*job)) continue;
     if (++told[job->tenant->identity.across_hosts] > kMostJobsOfTenant) continue;
     SpeedHistory& history = histories.emplace(key, std::move(histories_[key])).first->second;
-    sizes.jobs.push_back(ViewOf(*job, standing, &history));
+    JobSizeView view = ViewOf(*job, standing, &history);
+    if (IsSound(view)) sizes.jobs.push_back(std::move(view));
   }
   histories_ = std::move(histories);
   sizes.free = static_cast<int>(std::max<int64_t>(0, sizes.places - taken));
@@ -122,7 +113,7 @@ JobSizeView HostSight::ViewOf(const Job& job, const OfferStanding& standing,
                    .step = ToRanks(terms.step),
                    .notice_seconds = terms.notice_seconds,
                    .priority = job.terms->whole().sharing.priority,
-                   .goal = GoalOf(job.terms->goal()),
+                   .goal = job.terms->goal(),
                    .deadline_seconds = job.terms->adapt().deadline.value_or(0),
                    .is_asked = standing.is_asked,
                    .quiet_seconds = std::max(0.0, standing.quiet_until_seconds - UnixSeconds())};

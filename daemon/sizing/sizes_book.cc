@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "daemon/elasticity/tenant_shares.h"
 #include "daemon/sizing/speed_history.h"
@@ -41,11 +40,11 @@ SpeedModel UnknownSpeed(int32_t ranks) {
   return *SpeedModel::Fit(std::span(&sample, 1));
 }
 
-ElasticGoal GoalOf(SizeGoal goal) {
+ElasticGoal GoalOf(JobGoal goal) {
   switch (goal) {
-    case SizeGoal::kCheapest: return ElasticGoal::kCheapest;
-    case SizeGoal::kDeadline: return ElasticGoal::kDeadline;
-    case SizeGoal::kFastest: break;
+    case JobGoal::kCheapest: return ElasticGoal::kCheapest;
+    case JobGoal::kDeadline: return ElasticGoal::kDeadline;
+    case JobGoal::kFastest: break;
   }
   return ElasticGoal::kFastest;
 }
@@ -169,7 +168,7 @@ void SizesBook::AddJob(const JobKey& key, const JobSizeView& informed, const Vie
                .most_ranks = informed.most};
   ElasticJob elastic = DescribedBy(informed, job, look->hosts.size());
   for (const auto& [host, view] : views) AddHost(host, *view, look->world.now_seconds, &elastic);
-  const int32_t size = std::accumulate(elastic.ranks.begin(), elastic.ranks.end(), 0);
+  const int32_t size = elastic.size();
   job.is_whole = is_alone && size == informed.ranks;
   elastic.is_asked |= !job.is_whole;
   // One that needs so much notice is of no use to who waits now.

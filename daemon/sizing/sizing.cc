@@ -8,10 +8,10 @@
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/this_daemon.h"
-#include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
+#include "daemon/tenant/rank_list.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/clean_text.h"
 #include "src/base/clock.h"
@@ -24,8 +24,8 @@ namespace {
 /// What a host has told counts for so many looks: one that is lost on the way does no harm.
 constexpr double kCountsForLooks = 3.5;
 /// Most offers of a host that are under way when this makes another one, of all tenants and of one.
-/// A host has 64 at most: operators and clouds find room.
-constexpr size_t kMostOpen = 48;
+/// Operators and clouds find room for theirs.
+constexpr size_t kMostOpen = OfferBook::kMostOpen - 16;
 constexpr size_t kMostOpenOfTenant = 16;
 /// Longest time, in seconds, for which a look is awaited. What was lost with an exception is not.
 constexpr double kAwaitsSeconds = 600;
@@ -37,10 +37,6 @@ int32_t LeastOf(const ElasticJob& job, const ElasticOffer& offer) {
   return std::clamp(job.bounds.step, 1, offer.ranks);
 }
 
-bool IsUrgent(SizeReason reason) {
-  return reason == SizeReason::kNewcomer || reason == SizeReason::kDeadline;
-}
-
 /// Numbers waiting jobs in their order.
 std::vector<WaitingJob> Numbered(const std::vector<NewcomerJob>& waiting) {
   std::vector<WaitingJob> numbered;
@@ -48,10 +44,6 @@ std::vector<WaitingJob> Numbered(const std::vector<NewcomerJob>& waiting) {
     numbered.push_back({.id = numbered.size(), .ranks = job.ranks, .priority = job.priority});
   }
   return numbered;
-}
-
-std::string RanksText(int32_t ranks) {
-  return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -196,22 +188,24 @@ void Sizing::Ask(const SizingLook::Host& host, const SizedJob& job, const Elasti
   const double due =
       config.answer_within_seconds +
       (offer.grows ? config.notice_seconds : std::max(config.notice_seconds, job.notice_seconds));
-  const bool says_speed = job.knows_speed && std::isfinite(offer.expected_step_seconds);
-  SizeOfferMessage message{.job = EncodeJob(job.id),
-                           .user = job.user,
-                           .group = job.group,
-                           .grows = offer.grows,
-                           .ranks = std::min(offer.ranks, kMostOfferedRanks),
-                           .least = std::min(least, kMostOfferedRanks),
-                           .answer_seconds = config.answer_within_seconds,
-                           .due_seconds = due,
-                           .latest_due_seconds = due + config.notice_seconds,
-                           .why = offer.why,
-                           .expected_step_seconds = says_speed ? offer.expected_step_seconds : 0,
-                           .confidence = says_speed ? offer.confidence : 0,
-                           .is_urgent = IsUrgent(offer.reason)};
+  SizeOfferMessage message{
+      .job = EncodeJob(job.id),
+      .user = job.user,
+      .group = job.group,
+      .grows = offer.grows,
+      .ranks = std::min(offer.ranks, kMostOfferedRanks),
+      .least = std::min(least, kMostOfferedRanks),
+      .answer_seconds = config.answer_within_seconds,
+      .due_seconds = due,
+      .latest_due_seconds = due + config.notice_seconds,
+      .why = offer.why,
+      .expected_step_seconds = job.knows_speed ? offer.expected_step_seconds : 0,
+      .confidence = job.knows_speed ? offer.confidence : 0,
+      .is_urgent = IsUrgent(offer.reason)};
+  if (!IsSound(message)) return;
   Log(LogLevel::kInfo, kLogInit, "job '{}' of {} is to {} {} at {}: {}", job.label, job.tenant,
-      offer.grows ? "be offered" : "be asked for", RanksText(message.ranks), host.name, offer.why);
+      offer.grows ? "be offered" : "be asked for", CountedRanks(message.ranks), host.name,
+      offer.why);
   decisions_.push_front({.at_seconds = Now(),
                          .job = job.label,
                          .tenant = job.tenant,

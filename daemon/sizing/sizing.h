@@ -23,7 +23,6 @@ namespace harmonaize::daemon {
 class Cluster;
 class EventLoop;
 class Offers;
-class TenantTable;
 
 /// A job that waits for places, as a scheduler tells of it.
 struct NewcomerJob {

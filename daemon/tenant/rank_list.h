@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -23,6 +24,11 @@ std::string RankList(const std::vector<Number>& ranks, size_t total) {
       fmt::format("rank{} {}", total == 1 ? "" : "s", fmt::join(ranks.begin(), end, ", "));
   if (named < total) text += fmt::format(" and {} more", total - named);
   return text;
+}
+
+/// Returns "1 rank" or "3 ranks".
+inline std::string CountedRanks(int32_t ranks) {
+  return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
 }
 
 template <typename Number>

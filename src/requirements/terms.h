@@ -81,6 +81,7 @@ struct AdaptTerms {
 
 /// What a tenant wants most of a job.
 enum class JobGoal : uint8_t { kFastest = 0, kCheapest, kDeadline };
+inline constexpr int kJobGoalCount = 3;
 
 /// Between which sizes a job may change, and how it answers offers.
 struct ElasticTerms {

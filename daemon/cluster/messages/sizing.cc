@@ -8,7 +8,7 @@ namespace harmonaize::daemon {
 
 namespace fields {
 template <>
-inline constexpr int kValueCount<SizeGoal> = kSizeGoalCount;
+inline constexpr int kValueCount<JobGoal> = kJobGoalCount;
 }  // namespace fields
 
 using fields::AllSound;
@@ -39,13 +39,13 @@ static bool IsSomeRanks(int ranks) {
   return ranks >= 1 && InRange(ranks, kMostRanks + 1);
 }
 
-static bool IsSound(const SpeedView& speed) {
+bool IsSound(const SpeedView& speed) {
   return IsSomeRanks(speed.ranks) && IsAmount(speed.samples) && speed.samples > 0 &&
          IsAmount(speed.step_seconds) && speed.step_seconds > 0 &&
          IsAmount(speed.exchange_seconds) && speed.exchange_seconds <= speed.step_seconds;
 }
 
-static bool IsSound(const JobSizeView& view) {
+bool IsSound(const JobSizeView& view) {
   const bool counts = InRange(view.ranks_here, kMostRanks + 1) &&
                       InRange(view.ranks, kMostRanks + 1) && view.ranks_here <= view.ranks &&
                       InRange(view.room, kMostRanks + 1) && (view.group != 0) == (view.ranks > 0);
@@ -63,7 +63,7 @@ static bool IsSound(const HostSizesMessage& sizes) {
          sizes.jobs.size() <= kMostJobsInSizes && AllSound(sizes.jobs);
 }
 
-static bool IsSound(const SizeOfferMessage& offer) {
+bool IsSound(const SizeOfferMessage& offer) {
   return IsSomeJob(offer.job) && IsSomeRanks(offer.ranks) && IsSomeRanks(offer.least) &&
          offer.least <= offer.ranks && IsAmount(offer.answer_seconds) &&
          IsAmount(offer.due_seconds) && offer.due_seconds >= offer.answer_seconds &&

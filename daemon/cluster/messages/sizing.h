@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "src/requirements/terms.h"
 
 namespace harmonaize::daemon {
 
@@ -20,10 +21,6 @@ struct SpeedView {
   double step_seconds = 0;
   double exchange_seconds = 0;  ///< The part of a step in which operations were under way.
 };
-
-/// What a tenant wants most of a job, as [job] goal says.
-enum class SizeGoal : uint8_t { kFastest, kCheapest, kDeadline };
-inline constexpr int kSizeGoalCount = 3;
 
 /// An elastic job, as one host knows it.
 struct JobSizeView {
@@ -42,7 +39,7 @@ struct JobSizeView {
   int step = 1;
   double notice_seconds = 0;
   int priority = 0;
-  SizeGoal goal = SizeGoal::kFastest;
+  JobGoal goal = JobGoal::kFastest;
   double deadline_seconds = 0;  ///< Since 1970; 0: there is none.
   // What its ranks here have told of it.
   std::vector<SpeedView> seen{};    ///< One for each number of ranks, the newest last.
@@ -92,6 +89,14 @@ struct SizeOfferMessage {
   double confidence = 0;             ///< In that, from 0 to 1.
   bool is_urgent = false;
 };
+
+// Each of these returns whether another daemon takes the value. One that is sent a message with
+// another value ends the link, which all tenants share: what a tenant says has to be looked at
+// before it is told.
+
+bool IsSound(const SpeedView& speed);
+bool IsSound(const JobSizeView& view);
+bool IsSound(const SizeOfferMessage& offer);
 
 using SizingMessage = std::variant<HostSizesMessage, SizeOfferMessage>;
 

@@ -162,7 +162,7 @@ std::vector<ClusterMessage> OneOfEach() {
                                  .step = 2,
                                  .notice_seconds = 30,
                                  .priority = 1,
-                                 .goal = SizeGoal::kDeadline,
+                                 .goal = JobGoal::kDeadline,
                                  .deadline_seconds = 2e9,
                                  .seen = {{2, 64, 0.5, 0.125}, {4, 64, 0.25, 0.0625}},
                                  .samples_left = 1e6,

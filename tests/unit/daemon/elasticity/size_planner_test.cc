@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <random>
 #include <vector>
 
@@ -24,10 +23,6 @@ int32_t ChangeOf(const std::vector<SizeChange>& changes, size_t job) {
     if (change.job == job && change.is_possible) sum += change.ranks;
   }
   return sum;
-}
-
-int32_t SizeOf(const ElasticJob& job) {
-  return std::accumulate(job.ranks.begin(), job.ranks.end(), 0);
 }
 
 ElasticWorld OneHost(int32_t free_places, std::vector<ElasticJob> jobs) {
@@ -64,8 +59,7 @@ TEST(SizePlanner, NoOtherShareOfFreePlacesIsBetter) {
     const ElasticWorld world = OneHost(6, jobs);
     const auto value = [&](const std::vector<int32_t>& more) {
       double sum = 0;
-      for (size_t i = 0; i < 3; ++i)
-        sum += std::log(jobs[i].speed.Speed(SizeOf(jobs[i]) + more[i]));
+      for (size_t i = 0; i < 3; ++i) sum += std::log(jobs[i].speed.Speed(jobs[i].size() + more[i]));
       return sum;
     };
     double best = value({0, 0, 0});
@@ -213,6 +207,15 @@ TEST(SizePlanner, PlacesGoOverToAJobThatGainsMuchMore) {
   EXPECT_TRUE(Plan(world).empty()) << "it is soon done";
 }
 
+// One place more would not be worth the pause.
+TEST(SizePlanner, TradesAreWeighedByAllThePlacesThatTheyBring) {
+  ElasticWorld world = OneHost(
+      0, {AJob(1, {8}, {.computation = 8, .bytes = 80}), AJob(2, {40}, {.computation = 40})});
+  world.jobs[1].speed = ModelOf({.computation = 40}, {10, 20, 40});
+  world.jobs[1].change_seconds = 20;
+  EXPECT_LT(ChangeOf(Plan(world), 0), -2);
+}
+
 TEST(SizePlanner, NothingIsTakenForAJobThatCouldNotUseIt) {
   ElasticWorld world = {.now_seconds = kWorldNow,
                         .hosts = {{}, {}},
@@ -352,6 +355,10 @@ TEST(SizePlanner, ManyJobsWhoseChangesDoNotPayCostOthersNoPlaces) {
   }
   jobs.push_back(AJob(99, {4}, {.computation = 4, .bytes = 0.2}));
   jobs.back().tenant = 2;
+  // Of the same tenant is a job that has all it wants, which no change could make faster.
+  jobs.push_back(AJob(100, {4}, {.computation = 4}));
+  jobs.back().tenant = 2;
+  jobs.back().bounds.most = 4;
   const ElasticWorld world = OneHost(3, std::move(jobs));
   EXPECT_EQ(ChangeOf(Plan(world), 40), 3);
 }
