@@ -33,6 +33,8 @@ endif()
 find_path(UCX_HEADERS ucp/api/ucp.h REQUIRED)
 # Highway is used through its headers alone: what a tenant loads must not bring a shared libhwy.
 find_path(HIGHWAY_INCLUDE_DIR hwy/highway.h REQUIRED)
+# For checksums of checkpoints, through its header alone, for the same reason.
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 
 # CUDA gives types to the public header and nothing else; no target links it.
 set(HARMONAIZE_CUDA_INCLUDE_DIR "")

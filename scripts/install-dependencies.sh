@@ -17,7 +17,7 @@ packages=(
   ccache cmake g++ git iproute2 mold ninja-build pkg-config python3
   libbenchmark-dev libboost-dev libcli11-dev libfmt-dev libgtest-dev libhwloc-dev libhwy-dev
   libnats-dev libnl-3-dev libnl-route-3-dev libseccomp-dev libspdlog-dev libsqlite3-dev libssl-dev
-  libsystemd-dev libtomlplusplus-dev libucx-dev nlohmann-json3-dev openssl prometheus-cpp-dev systemd
+  libsystemd-dev libtomlplusplus-dev libucx-dev libxxhash-dev nlohmann-json3-dev openssl prometheus-cpp-dev systemd
 )
 
 for option in "$@"; do
