@@ -57,6 +57,7 @@ DAEMON_LAYERS = [
     ["daemon/agents"],
     ["daemon/offers", "daemon/elasticity"],
     ["daemon/sizing"],
+    ["daemon/checkpoint"],
     ["daemon/control"],
     ["daemon/probing"],
     ["daemon/reports"],

@@ -11,6 +11,7 @@ class Executor;
 namespace harmonaize::daemon {
 
 class Agents;
+class CheckpointKeeper;
 class EventLoop;
 class EventRooms;
 class HostTuning;
@@ -51,6 +52,8 @@ class EngineRooms {
   virtual Offers& offers() = 0;
   /// Requires: likewise.
   virtual Sizing& sizing() = 0;
+  /// Requires: likewise.
+  virtual CheckpointKeeper& checkpoints() = 0;
   /// Has grants and the bounds of tenants go by this policy from now on, whose tenants were found
   /// (FindPolicyTenants). Requires: likewise.
   virtual void SetPolicy(const PolicyConfig& policy) = 0;

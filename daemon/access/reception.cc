@@ -423,6 +423,11 @@ Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMess
                         MapRegion(*connection->account(), header, message));
     region = Share(std::move(mapped));
   }
+  if (header.type == MessageType::kLendBuffer) {
+    HZ_ASSIGN_OR_RETURN(std::unique_ptr<RegionMemory> lent,
+                        TakeBuffer(*connection->account(), header, message));
+    region = Share(std::move(lent));
+  }
   // Closes the descriptors at once: the engine may be behind, and descriptors are what a daemon
   // runs out of first.
   message.descriptors.clear();

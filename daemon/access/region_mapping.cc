@@ -60,4 +60,26 @@ Result<std::unique_ptr<RegionMemory>> MapRegion(Account& account, const MessageH
   return memory;
 }
 
+Result<std::unique_ptr<RegionMemory>> TakeBuffer(Account& account, const MessageHeader& header,
+                                                 ControlMessage& message) {
+  HZ_ASSIGN_OR_RETURN(const auto request, DecodeBody<LendBufferRequest>(header, message.bytes));
+  if (message.descriptors.size() != 1) {
+    return InvalidArgument("memory for checkpoints comes with one descriptor");
+  }
+  if (request.bytes > INT64_MAX) {
+    return InvalidArgument("memory for checkpoints of {} bytes", request.bytes);
+  }
+  auto memory = std::make_unique<RegionMemory>();
+  HZ_ASSIGN_OR_RETURN(memory->place, account.Take(Resource::kRegions, 1));
+  HZ_ASSIGN_OR_RETURN(
+      memory->bytes, account.Take(Resource::kCheckpointBytes, static_cast<int64_t>(request.bytes)));
+  HZ_ASSIGN_OR_RETURN(memory->descriptor_place, account.Take(Resource::kRegionDescriptors, 1));
+  // It is mapped for the checks that come with it, and for a moment only.
+  HZ_RETURN_IF_ERROR(
+      MapAndSeal(message.descriptors.front().get(), request.bytes, HugePageFiles::kAccept)
+          .status());
+  memory->descriptor = std::move(message.descriptors.front());
+  return memory;
+}
+
 }  // namespace harmonaize::daemon

@@ -19,4 +19,11 @@ namespace harmonaize::daemon {
 Result<std::unique_ptr<RegionMemory>> MapRegion(Account& account, const MessageHeader& header,
                                                 ControlMessage& message);
 
+/// Takes over the memory that a LendBufferRequest brought, for which the tenant pays until it is
+/// given back. It is not mapped: the daemon reads it by its descriptor, if at all, so that pages
+/// which the tenant takes away are no fault. Requires: as MapRegion. Returns the errors of
+/// MapAndSeal, and kInvalidUsage if a quota is used up.
+Result<std::unique_ptr<RegionMemory>> TakeBuffer(Account& account, const MessageHeader& header,
+                                                 ControlMessage& message);
+
 }  // namespace harmonaize::daemon

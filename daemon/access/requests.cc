@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/access/checkpoint_requests.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/formation/membership.h"
 #include "daemon/probing/probe_service.h"
@@ -42,7 +43,8 @@ Reader ReaderAt(const Connection& connection) {
 bool OnlyReads(MessageType type) {
   return type == MessageType::kStatus || type == MessageType::kExplain ||
          type == MessageType::kEstimate || type == MessageType::kMapPeerRegion ||
-         type == MessageType::kNewcomers || type == MessageType::kLostRanks;
+         type == MessageType::kNewcomers || type == MessageType::kLostRanks ||
+         type == MessageType::kSaved || type == MessageType::kOpenPart;
 }
 
 /// One request on its way to an answer.
@@ -94,6 +96,14 @@ class Request {
       case MessageType::kAdmit: return Admit();
       case MessageType::kJoinJob: return JoinJob();
       case MessageType::kLostRanks: return FindLostRanks();
+      case MessageType::kLendBuffer:
+      case MessageType::kReturnBuffer:
+      case MessageType::kBeginSave:
+      case MessageType::kCommitSave:
+      case MessageType::kSaved:
+      case MessageType::kOpenPart:
+        return AnswerCheckpointRequest(rooms_, session_, *connection_, header_, message_,
+                                       std::move(region_));
     }
     return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));
   }

@@ -200,6 +200,8 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("quota.regions", 0, kMany, &config->quota.regions);
   reader.Integer("quota.region_bytes", 0, int64_t{1} << 60, &config->quota.region_bytes);
   reader.Integer("quota.memory_bytes", 0, int64_t{1} << 60, &config->quota.memory_bytes);
+  reader.Integer("quota.checkpoint_bytes", 0, int64_t{1} << 60, &config->quota.checkpoint_bytes);
+  reader.Number("checkpoint.keep_seconds", 0, 1e9, &config->checkpoint.keep_seconds);
   reader.Integer("quota.outstanding_operations", 1, int64_t{1} << 24,
                  &config->quota.outstanding_operations);
   ReadShares(reader, config);
@@ -327,7 +329,11 @@ newcomers = {}                  # that wait at this home
 regions = {}
 region_bytes = {}               # 0: as much as the host has, {} here
 memory_bytes = {}               # of the daemon's own memory
+checkpoint_bytes = {}           # of checkpoints that are kept in memory
 outstanding_operations = {}     # for each session
+
+[checkpoint]                    # what ranks save in memory (docs/checkpoints.md)
+keep_seconds = {}             # for how long it outlives the last rank of its job here
 
 [log]
 level = "{}"                    # error, warning, info, debug, trace
@@ -380,7 +386,8 @@ names = [{}]                      # by which callers reach it, beside localhost 
       config.quota.communicators, config.quota.ranks, config.quota.unique_ids, config.quota.tickets,
       config.quota.newcomers, config.quota.regions,
       Portable(config.quota.region_bytes, MemoryHere()), MemoryHere(), config.quota.memory_bytes,
-      config.quota.outstanding_operations, config.log.level, config.log.tenant_burst,
+      config.quota.checkpoint_bytes, config.quota.outstanding_operations,
+      config.checkpoint.keep_seconds, config.log.level, config.log.tenant_burst,
       config.log.tenant_lines_per_second, config.events.keep_bytes, config.events.keep_seconds,
       TomlList(config.events.nats.servers), TomlText(config.events.nats.credentials_file),
       TomlText(config.events.nats.ca_file), TomlText(config.events.nats.subject_prefix),

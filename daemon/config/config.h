@@ -30,6 +30,8 @@ struct Quota {
   int64_t region_bytes = 0;
   /// Bytes of the daemon's own memory that are taken by what a tenant asks for.
   int64_t memory_bytes = 0;
+  /// Bytes of checkpoints that are kept in the host's memory.
+  int64_t checkpoint_bytes = 0;
   /// Operations that one session may have posted and not seen completed.
   int64_t outstanding_operations = 65536;
 };
@@ -125,6 +127,13 @@ struct SizingConfig {
   double notice_seconds = 60;
   /// Time, in seconds, for which a job is left alone after an offer, at least.
   double settle_seconds = 60;
+};
+
+/// What the daemon keeps of the checkpoints of jobs (docs/checkpoints.md).
+struct CheckpointConfig {
+  /// Time, in seconds, for which checkpoints in memory outlive the last rank of their job on this
+  /// host.
+  double keep_seconds = 3600;
 };
 
 /// How plans for several hosts are chosen.
@@ -259,6 +268,7 @@ struct Config {
   PlansConfig plans;
   StatedCosts costs;
   SizingConfig sizing;
+  CheckpointConfig checkpoint;
 
   /// A rank that keeps others waiting for this long is reported, in seconds.
   double late_after_seconds = 5;

@@ -90,6 +90,8 @@ ResourceLimits LimitsOfHost(const Config& config, const HostCapacity& capacity) 
   set(Resource::kTickets, quota.tickets, kMostTickets);
   set(Resource::kNewcomers, quota.newcomers, kMostNewcomers);
   set(Resource::kMemory, quota.memory_bytes, capacity.memory_bytes / 2);
+  // They stay when their ranks have gone, and with them the limits of the ranks' control groups.
+  set(Resource::kCheckpointBytes, quota.checkpoint_bytes, capacity.memory_bytes / 2);
   return limits;
 }
 

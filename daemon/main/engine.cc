@@ -313,6 +313,7 @@ void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
         if (agents_.has_value()) agents_->OnMessage(peer, message);
         if (offers_.has_value()) offers_->OnMessage(peer, message);
         if (sizing_.has_value()) sizing_->OnMessage(peer, message);
+        if (checkpoints_.has_value()) checkpoints_->OnMessage(peer, message);
         probes_->OnMessage(peer, message);
         control_loop_->OnMessage(peer, message);
       },

@@ -13,6 +13,7 @@
 #include "daemon/access/engine_rooms.h"
 #include "daemon/adaptation/job_advisor.h"
 #include "daemon/agents/agents.h"
+#include "daemon/checkpoint/checkpoint_keeper.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_counts.h"
 #include "daemon/communicator/communicator_log.h"
@@ -86,6 +87,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   Agents& agents() override { return *agents_; }
   Offers& offers() override { return *offers_; }
   Sizing& sizing() override { return *sizing_; }
+  CheckpointKeeper& checkpoints() override { return *checkpoints_; }
   void SetPolicy(const PolicyConfig& policy) override;
   JobTable& jobs() override { return jobs_; }
   ControlLoop& control_loop() { return *control_loop_; }
@@ -185,6 +187,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::optional<Agents> agents_;                  ///< Likewise.
   std::optional<Offers> offers_;                  ///< Likewise.
   std::optional<Sizing> sizing_;                  ///< Likewise.
+  std::optional<CheckpointKeeper> checkpoints_;   ///< Likewise.
   std::optional<UsageLedger> usage_;
   // Declared last: their threads post to this engine.
   Background background_;

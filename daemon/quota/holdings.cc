@@ -17,6 +17,7 @@ const char* ResourceName(Resource resource) {
     case Resource::kTickets: return "tickets";
     case Resource::kNewcomers: return "newcomers";
     case Resource::kMemory: return "bytes of the daemon's memory";
+    case Resource::kCheckpointBytes: return "bytes of checkpoints in memory";
   }
   return "resources";
 }

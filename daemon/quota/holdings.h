@@ -26,8 +26,9 @@ enum class Resource : uint8_t {
   kTickets,    ///< Tickets that may be used.
   kNewcomers,  ///< Newcomers that wait for a place in a job.
   kMemory,     ///< Bytes of the daemon's own memory that grow with what a tenant asks for.
+  kCheckpointBytes,  ///< Bytes of the host's memory that keep checkpoints beyond their ranks' end.
 };
-inline constexpr size_t kResourceCount = 11;
+inline constexpr size_t kResourceCount = 12;
 
 /// Returns the resource's name for error messages and reports, such as "unique ids".
 const char* ResourceName(Resource resource);

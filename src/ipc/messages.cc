@@ -42,6 +42,12 @@ const char* RequestName(MessageType type) {
     case MessageType::kAdmit: return "the admission of newcomers";
     case MessageType::kJoinJob: return "a place in a job";
     case MessageType::kLostRanks: return "the ranks that are lost";
+    case MessageType::kLendBuffer: return "memory for checkpoints";
+    case MessageType::kReturnBuffer: return "the return of memory for checkpoints";
+    case MessageType::kBeginSave: return "the beginning of a checkpoint";
+    case MessageType::kCommitSave: return "a checkpoint";
+    case MessageType::kSaved: return "what was saved";
+    case MessageType::kOpenPart: return "a part of a checkpoint";
   }
   return "an answer";
 }
@@ -68,6 +74,12 @@ uint16_t FirstVersionOf(MessageType type) {
     case MessageType::kAdmit:
     case MessageType::kJoinJob: return 20;
     case MessageType::kLostRanks: return 21;
+    case MessageType::kLendBuffer:
+    case MessageType::kReturnBuffer:
+    case MessageType::kBeginSave:
+    case MessageType::kCommitSave:
+    case MessageType::kSaved:
+    case MessageType::kOpenPart: return 22;
     default: return 1;
   }
 }

@@ -58,6 +58,12 @@ enum class MessageType : uint16_t {
   kAdmit,
   kJoinJob,
   kLostRanks,
+  kLendBuffer,
+  kReturnBuffer,
+  kBeginSave,
+  kCommitSave,
+  kSaved,
+  kOpenPart,
 };
 
 /// Returns a request's subject in words for people, such as "a place in a communicator".
@@ -249,6 +255,70 @@ struct LostRanksReply {
 /// Most lost ranks that an answer names. A shrink excludes as many: its list is one control message
 /// too, of kMaxControlMessageBytes.
 inline constexpr size_t kMostLostRanksNamed = 16000;
+
+// Checkpoints. A rank lends the daemon buffers, and saves into them in turn. The daemon keeps what
+// lies in them beyond the rank's end.
+
+/// Lends memory of the rank to the daemon. Carries its memfd, as MapAndSeal requires it.
+struct LendBufferRequest {
+  static constexpr MessageType kType = MessageType::kLendBuffer;
+  uint64_t bytes = 0;
+  uint32_t member = kNoMember;
+  uint32_t reserved = 0;
+};
+struct LendBufferReply {
+  uint32_t buffer = 0;  ///< Never 0.
+  uint32_t reserved = 0;
+};
+/// Takes a buffer back. The daemon forgets what lies in it.
+struct ReturnBufferRequest {
+  static constexpr MessageType kType = MessageType::kReturnBuffer;
+  uint32_t buffer = 0;
+  uint32_t reserved = 0;
+};
+/// Says that the rank is about to overwrite a buffer with its part of the next round.
+struct BeginSaveRequest {
+  static constexpr MessageType kType = MessageType::kBeginSave;
+  uint64_t step = 0;
+  uint32_t buffer = 0;
+  uint32_t reserved = 0;
+};
+struct BeginSaveReply {
+  uint64_t round = 0;  ///< Number of the round among those of the communicator, from 1 on.
+  uint64_t save = 0;   ///< Tells the save from all others of the job; the same at all ranks.
+  /// Not 0: the rank has saved, and others have not yet. Nothing has begun; to be asked again.
+  uint32_t waits = 0;
+  uint32_t reserved = 0;
+};
+/// Says that the part is whole in the buffer.
+struct CommitSaveRequest {
+  static constexpr MessageType kType = MessageType::kCommitSave;
+  uint64_t bytes = 0;        ///< Of the part, from the buffer's beginning.
+  double stall_seconds = 0;  ///< For how long the save has kept the rank from its work.
+  uint32_t buffer = 0;
+  uint32_t is_kept = 0;  ///< Not 0: the end of an epoch.
+};
+/// Asks what the communicator's ranks have saved.
+struct SavedRequest {
+  static constexpr MessageType kType = MessageType::kSaved;
+  uint32_t member = kNoMember;
+  uint32_t reserved = 0;
+};
+struct SavedReply {
+  uint64_t round = 0;  ///< The newest one of which all ranks have their parts in memory; 0: none.
+  uint64_t step = 0;   ///< Its step.
+};
+/// Asks for a part of a checkpoint of the member's job that this host has in memory. The reply
+/// carries its memfd, unless `bytes` is 0: then it is not here.
+struct OpenPartRequest {
+  static constexpr MessageType kType = MessageType::kOpenPart;
+  uint64_t save = 0;
+  uint32_t member = kNoMember;
+  int32_t rank = 0;  ///< The rank that has saved it.
+};
+struct OpenPartReply {
+  uint64_t bytes = 0;  ///< Of the part.
+};
 
 /// Carries the region's memfd, as MapAndSeal requires it: from then on no other process can map it
 /// writable, so it can become a region only once.

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "daemon/cluster/messages/agent.h"
+#include "daemon/cluster/messages/checkpoint.h"
 #include "daemon/cluster/messages/diagnosis.h"
 #include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
@@ -34,6 +35,7 @@ Status Read(uint64_t kind, const nlohmann::json& document, DiagnosisMessage* mes
 Status Read(uint64_t kind, const nlohmann::json& document, TicketMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, AgentsMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, SizingMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, CheckpointMessage* message);
 
 // Each of these writes the fields of a message.
 
@@ -48,5 +50,6 @@ nlohmann::json Write(const DiagnosisMessage& message);
 nlohmann::json Write(const TicketMessage& message);
 nlohmann::json Write(const AgentsMessage& message);
 nlohmann::json Write(const SizingMessage& message);
+nlohmann::json Write(const CheckpointMessage& message);
 
 }  // namespace harmonaize::daemon

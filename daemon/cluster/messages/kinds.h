@@ -92,6 +92,10 @@ enum class MessageKind : uint16_t {
   // messages/sizing.h
   kHostSizes = 1100,
   kSizeOffer = 1101,
+
+  // messages/checkpoint.h
+  kPartSaved = 1200,
+  kRoundComplete = 1201,
 };
 
 /// Returns the first version of the protocol between daemons that has the kind.

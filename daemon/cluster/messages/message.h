@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/cluster/messages/agent.h"
+#include "daemon/cluster/messages/checkpoint.h"
 #include "daemon/cluster/messages/diagnosis.h"
 #include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
@@ -58,7 +59,7 @@ class ClusterMessage {
  public:
   using Subjects = std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage,
                                 LinkMessage, ProbeMessage, JobMessage, DiagnosisMessage,
-                                TicketMessage, AgentsMessage, SizingMessage>;
+                                TicketMessage, AgentsMessage, SizingMessage, CheckpointMessage>;
 
   ClusterMessage(Subjects subjects) : subjects_(std::move(subjects)) {}
   /// Makes a message of a structure of one of the subjects.

@@ -1,0 +1,117 @@
+#include "daemon/access/checkpoint_requests.h"
+
+#include <utility>
+
+#include "daemon/checkpoint/checkpoint_keeper.h"
+#include "daemon/communicator/communicator.h"
+#include "daemon/formation/membership.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// One request of a session.
+class CheckpointRequest {
+ public:
+  CheckpointRequest(EngineRooms& rooms, Session& session, Connection& connection,
+                    const MessageHeader& header, const ControlMessage& message)
+      : rooms_(rooms),
+        session_(session),
+        connection_(connection),
+        header_(header),
+        message_(message) {}
+
+  Status Lend(std::shared_ptr<RegionMemory> memory) {
+    HZ_ASSIGN_OR_RETURN(const auto request, Decode<LendBufferRequest>());
+    HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
+    HZ_ASSIGN_OR_RETURN(const uint32_t buffer,
+                        keeper().Lend(session_.id(), *communicator, RankOf(request.member),
+                                      std::move(memory), request.bytes));
+    return Reply(LendBufferReply{.buffer = buffer});
+  }
+
+  Status Return() {
+    HZ_ASSIGN_OR_RETURN(const auto request, Decode<ReturnBufferRequest>());
+    HZ_RETURN_IF_ERROR(keeper().Return(session_.id(), request.buffer));
+    return Reply(EmptyReply{});
+  }
+
+  Status Begin() {
+    HZ_ASSIGN_OR_RETURN(const auto request, Decode<BeginSaveRequest>());
+    HZ_ASSIGN_OR_RETURN(const CheckpointKeeper::Begun begun,
+                        keeper().Begin(session_.id(), request.buffer, request.step));
+    return Reply(BeginSaveReply{
+        .round = begun.round, .save = begun.save, .waits = begun.waits ? uint32_t{1} : 0});
+  }
+
+  Status Commit() {
+    HZ_ASSIGN_OR_RETURN(const auto request, Decode<CommitSaveRequest>());
+    HZ_RETURN_IF_ERROR(keeper().Commit(session_.id(), request.buffer,
+                                       {.bytes = request.bytes,
+                                        .stall_seconds = request.stall_seconds,
+                                        .is_kept = request.is_kept != 0}));
+    return Reply(EmptyReply{});
+  }
+
+  Status TellSaved() {
+    HZ_ASSIGN_OR_RETURN(const auto request, Decode<SavedRequest>());
+    HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
+    HZ_ASSIGN_OR_RETURN(const CheckpointKeeper::Saved saved, keeper().SavedBy(*communicator));
+    return Reply(SavedReply{.round = saved.round, .step = saved.step});
+  }
+
+  Status OpenPart() {
+    HZ_ASSIGN_OR_RETURN(const auto request, Decode<OpenPartRequest>());
+    HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
+    const JobTable::Key job = {communicator->tenant().identity.number, communicator->job()->id};
+    const KeptPart* const part = keeper().parts().FindPart(job, request.save, request.rank);
+    if (part == nullptr) return Reply(OpenPartReply{});
+    const int descriptors[] = {part->memory->descriptor.get()};
+    return Reply(OpenPartReply{.bytes = part->bytes}, descriptors);
+  }
+
+ private:
+  CheckpointKeeper& keeper() { return rooms_.checkpoints(); }
+
+  template <typename Body>
+  Result<Body> Decode() const {
+    return DecodeBody<Body>(header_, message_.bytes);
+  }
+  template <typename Body>
+  Status Reply(const Body& body, std::span<const int> descriptors = {}) {
+    connection_.Reply(header_.type, body, descriptors);
+    return Status::Ok();
+  }
+  Result<Communicator*> Find(uint32_t member) {
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator, rooms_.membership().Find(session_, member));
+    if (communicator->job() == nullptr) return InvalidUsage("the communicator is not ready");
+    return communicator;
+  }
+  /// Requires: Find has found its communicator.
+  int RankOf(uint32_t member) { return session_.FindMember(member)->rank; }
+
+  EngineRooms& rooms_;
+  Session& session_;
+  Connection& connection_;
+  const MessageHeader& header_;
+  const ControlMessage& message_;
+};
+
+}  // namespace
+
+Status AnswerCheckpointRequest(EngineRooms& rooms, Session& session, Connection& connection,
+                               const MessageHeader& header, const ControlMessage& message,
+                               std::shared_ptr<RegionMemory> memory) {
+  CheckpointRequest request(rooms, session, connection, header, message);
+  switch (header.type) {
+    case MessageType::kLendBuffer: return request.Lend(std::move(memory));
+    case MessageType::kReturnBuffer: return request.Return();
+    case MessageType::kBeginSave: return request.Begin();
+    case MessageType::kCommitSave: return request.Commit();
+    case MessageType::kSaved: return request.TellSaved();
+    case MessageType::kOpenPart: return request.OpenPart();
+    default: break;
+  }
+  return InvalidUsage("control message {} is not about checkpoints", static_cast<int>(header.type));
+}
+
+}  // namespace harmonaize::daemon

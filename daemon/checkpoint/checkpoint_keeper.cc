@@ -1,0 +1,276 @@
+#include "daemon/checkpoint/checkpoint_keeper.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/communicator/communicator.h"
+#include "daemon/communicator/communicator_registry.h"
+#include "daemon/job_events/job_events.h"
+#include "daemon/multihost/host_group.h"
+#include "daemon/tenant/session_keeper.h"
+#include "daemon/tenant/tenant.h"
+#include "src/base/mix_bits.h"
+#include "src/base/random.h"
+#include "src/base/wall_clock.h"
+#include "src/events/event_data.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Most buffers that a rank may lend for one communicator: two that take turns, and two larger ones
+/// that take their place.
+constexpr int kMostBuffersOfRank = 4;
+
+JobTable::Key KeyOf(const Communicator& communicator) {
+  return {communicator.tenant().identity.number, communicator.job()->id};
+}
+
+/// Returns the number by which all hosts know a save, which no other save of the job has.
+uint64_t SaveNumber(uint64_t key, uint64_t round) {
+  return MixBits(key ^ MixBits(round));
+}
+
+}  // namespace
+
+CheckpointKeeper::CheckpointKeeper(const Services& services)
+    : services_(services), next_look_(services.loop) {}
+
+CheckpointKeeper::Saves& CheckpointKeeper::SavesOf(const Communicator& communicator) {
+  const auto [entry, is_new] = saves_.try_emplace(communicator.id());
+  Saves& saves = entry->second;
+  if (!is_new) return saves;
+  const HostGroup* const group = communicator.host_group();
+  saves.key = group == nullptr ? RandomNumber() : group->roster().key;
+  if (group == nullptr || group->is_home()) saves.rounds.emplace(communicator.ranks());
+  return saves;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Requests of ranks
+
+Result<uint32_t> CheckpointKeeper::Lend(uint32_t session, const Communicator& communicator,
+                                        int rank, std::shared_ptr<RegionMemory> memory,
+                                        uint64_t bytes) {
+  if (const HostGroup* const group = communicator.host_group();
+      group != nullptr && !group->is_home()) {
+    HZ_RETURN_IF_ERROR(
+        services_.cluster->CheckKnown(group->roster().home, PartSavedMessage::kKind));
+  }
+  const JobTable::Key job = KeyOf(communicator);
+  if (const KeptParts::ByBuffer* const parts = parts_.Of(job)) {
+    const auto lent = std::count_if(parts->begin(), parts->end(), [&](const auto& entry) {
+      return entry.second.communicator == communicator.id() && entry.second.rank == rank;
+    });
+    if (lent >= kMostBuffersOfRank) {
+      return InvalidUsage("rank {} has lent {} buffers for checkpoints, and may lend no more", rank,
+                          lent);
+    }
+  }
+  Watch();
+  return parts_.Add({.job = job,
+                     .memory = std::move(memory),
+                     .buffer_bytes = bytes,
+                     .session = session,
+                     .communicator = communicator.id(),
+                     .rank = rank,
+                     .ranks = communicator.ranks()});
+}
+
+Status CheckpointKeeper::Return(uint32_t session, uint32_t buffer) {
+  if (parts_.Find(buffer, session) == nullptr) {
+    return InvalidArgument("this process has lent no buffer {}", buffer);
+  }
+  parts_.Erase(buffer);
+  return Status::Ok();
+}
+
+/// Returns a buffer of a session whose communicator can still be saved.
+Result<KeptPart*> CheckpointKeeper::FindUsable(uint32_t session, uint32_t buffer,
+                                               Communicator** communicator) {
+  KeptPart* const part = parts_.Find(buffer, session);
+  if (part == nullptr) return InvalidArgument("this process has lent no buffer {}", buffer);
+  *communicator = services_.communicators->FindById(part->communicator);
+  if (*communicator == nullptr) {
+    return RemoteError("the communicator whose ranks save this checkpoint is gone");
+  }
+  if ((*communicator)->state() != Communicator::State::kReady) return (*communicator)->failure();
+  HZ_RETURN_IF_ERROR(SavesOf(**communicator).failure);
+  return part;
+}
+
+Result<CheckpointKeeper::Begun> CheckpointKeeper::Begin(uint32_t session, uint32_t buffer,
+                                                        uint64_t step) {
+  if (step > INT64_MAX) return InvalidArgument("step {} is not below 2^63", step);
+  Communicator* communicator = nullptr;
+  HZ_ASSIGN_OR_RETURN(KeptPart * part, FindUsable(session, buffer, &communicator));
+  const Saves& saves = SavesOf(*communicator);
+  const uint64_t complete = saves.complete.round;
+  for (const auto& [other, kept] : *parts_.Of(part->job)) {
+    const bool is_of_rank = kept.communicator == part->communicator && kept.rank == part->rank;
+    if (is_of_rank && kept.round > complete) return Begun{.waits = true};
+  }
+  if (part->state == PartState::kComplete && part->round == complete) {
+    return InvalidUsage("buffer {} has the rank's newest checkpoint: save into another one",
+                        buffer);
+  }
+  part->state = PartState::kNothing;
+  part->round = 0;
+  part->step = step;
+  part->save = SaveNumber(saves.key, complete + 1);
+  return Begun{.round = complete + 1, .save = part->save};
+}
+
+Status CheckpointKeeper::Commit(uint32_t session, uint32_t buffer, const Commitment& commitment) {
+  Communicator* communicator = nullptr;
+  HZ_ASSIGN_OR_RETURN(KeptPart * part, FindUsable(session, buffer, &communicator));
+  const Saves& saves = SavesOf(*communicator);
+  const uint64_t round = saves.complete.round + 1;
+  if (part->state != PartState::kNothing || part->save != SaveNumber(saves.key, round)) {
+    return InvalidUsage("no checkpoint was begun in buffer {}", buffer);
+  }
+  if (commitment.bytes > part->buffer_bytes) {
+    return InvalidArgument("a part of {} bytes in a buffer of {}", commitment.bytes,
+                           part->buffer_bytes);
+  }
+  part->state = PartState::kCommitted;
+  part->round = round;
+  part->bytes = commitment.bytes;
+  part->is_kept = commitment.is_kept;
+  part->saved_seconds = UnixSeconds();
+  const SaveRounds::Part saved = {
+      .rank = part->rank, .round = round, .step = part->step, .bytes = part->bytes};
+  HostGroup* const group = communicator->host_group();
+  if (group == nullptr || group->is_home()) {
+    TakePart(*communicator, saved);
+  } else {
+    group->TellHome(PartSavedMessage{.about = saves.key,
+                                     .rank = saved.rank,
+                                     .round = saved.round,
+                                     .step = saved.step,
+                                     .bytes = saved.bytes});
+  }
+  return Status::Ok();
+}
+
+Result<CheckpointKeeper::Saved> CheckpointKeeper::SavedBy(const Communicator& communicator) const {
+  const auto found = saves_.find(communicator.id());
+  if (found == saves_.end()) return Saved{};
+  HZ_RETURN_IF_ERROR(found->second.failure);
+  return found->second.complete;
+}
+
+// ---------------------------------------------------------------------------------------------
+// At the home
+
+void CheckpointKeeper::TakePart(Communicator& communicator, const SaveRounds::Part& part) {
+  Saves& saves = SavesOf(communicator);
+  if (!saves.rounds.has_value()) return;
+  if (saves.begun_seconds == 0) saves.begun_seconds = UnixSeconds();
+  const Result<bool> is_complete = saves.rounds->Take(part);
+  if (is_complete.ok() && !*is_complete) return;
+  if (!is_complete.ok() && saves.rounds->failure().ok()) {
+    spdlog::warn("a rank's part of a checkpoint does not count: {}",
+                 is_complete.status().message());
+    return;
+  }
+  const Saved saved = {.round = saves.rounds->complete(), .step = saves.rounds->step()};
+  if (HostGroup* const group = communicator.host_group()) {
+    group->TellHosts(RoundCompleteMessage{.about = saves.key,
+                                          .round = saved.round,
+                                          .step = saved.step,
+                                          .status = saves.rounds->failure()});
+  }
+  Complete(communicator, saved, saves.rounds->failure());
+  if (is_complete.ok()) TellSaved(communicator, saves);
+  saves.begun_seconds = 0;
+}
+
+void CheckpointKeeper::TellSaved(const Communicator& communicator, const Saves& saves) {
+  if (!services_.events->MayTellMore(communicator)) return;
+  const double took = std::max(0.0, UnixSeconds() - saves.begun_seconds);
+  EventData data(EventType::kCheckpointSaved,
+                 fmt::format("all ranks have step {} in memory", saves.complete.step));
+  data.Set(fields::kStep, saves.complete.step)
+      .Set(fields::kWhere, "memory")
+      .Set(fields::kBytes, saves.rounds->bytes())
+      .Set(fields::kTookSeconds, took);
+  services_.events->Tell(*communicator.job(),
+                         {.type = EventType::kCheckpointSaved, .data = std::move(data)});
+}
+
+/// Notes at a host what the home has found.
+void CheckpointKeeper::Complete(const Communicator& communicator, const Saved& saved,
+                                const Status& failure) {
+  Saves& saves = SavesOf(communicator);
+  saves.failure = failure;
+  if (saved.round <= saves.complete.round) return;
+  saves.complete = saved;
+  parts_.Complete(KeyOf(communicator), communicator.id(), saved.round);
+}
+
+// ---------------------------------------------------------------------------------------------
+// What the cluster says
+
+void CheckpointKeeper::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  if (const auto* part = message.As<PartSavedMessage>()) OnPartSaved(peer, *part);
+  if (const auto* round = message.As<RoundCompleteMessage>()) OnRoundComplete(peer, *round);
+}
+
+void CheckpointKeeper::OnPartSaved(transport::PeerId peer, const PartSavedMessage& message) {
+  Communicator* const communicator = services_.communicators->FindByKey(message.about);
+  HostGroup* const group = communicator == nullptr ? nullptr : communicator->host_group();
+  const bool may_tell = group != nullptr && group->is_home() &&
+                        message.rank < communicator->ranks() &&
+                        group->MaySpeakFor(message.rank, peer);
+  if (!may_tell) return;
+  TakePart(
+      *communicator,
+      {.rank = message.rank, .round = message.round, .step = message.step, .bytes = message.bytes});
+}
+
+void CheckpointKeeper::OnRoundComplete(transport::PeerId peer,
+                                       const RoundCompleteMessage& message) {
+  const Communicator* const communicator = services_.communicators->FindByKey(message.about);
+  const HostGroup* const group = communicator == nullptr ? nullptr : communicator->host_group();
+  if (group == nullptr || group->roster().home != peer) return;
+  Complete(*communicator, {.round = message.round, .step = message.step}, message.status);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Ends
+
+void CheckpointKeeper::OnEnded(const Communicator& communicator) {
+  saves_.erase(communicator.id());
+}
+
+void CheckpointKeeper::Watch() {
+  if (next_look_.running()) return;
+  const Status started = next_look_.Start(kLookEvery, [this] { LookAfterParts(); });
+  if (!started.ok())
+    spdlog::warn("checkpoints in memory are not looked after: {}", started.message());
+}
+
+void CheckpointKeeper::LookAfterParts() {
+  parts_.LookAfter({.now_seconds = UnixSeconds(),
+                    .keep_seconds = services_.keep_seconds,
+                    .has_rank =
+                        [this](const KeptPart& part) {
+                          const Communicator* const communicator =
+                              services_.communicators->FindById(part.communicator);
+                          return communicator != nullptr &&
+                                 communicator->member(part.rank) != nullptr &&
+                                 services_.sessions->FindSession(part.session) != nullptr;
+                        },
+                    .has_job =
+                        [this](const JobTable::Key& key) {
+                          const Job* const job = services_.jobs->FindById(key.second, key.first);
+                          return job != nullptr && job->is_here();
+                        }});
+  if (parts_.empty()) next_look_.Stop();
+}
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "daemon/checkpoint/kept_parts.h"
+#include "daemon/checkpoint/save_rounds.h"
+#include "daemon/cluster/messages/message.h"
+#include "daemon/communicator/communicator_observer.h"
+#include "daemon/jobs/job_table.h"
+#include "daemon/runtime/loop_timer.h"
+#include "src/base/status.h"
+#include "src/transport/message.h"
+
+namespace harmonaize::daemon {
+
+class Cluster;
+class Communicator;
+class CommunicatorRegistry;
+class EventLoop;
+class JobEvents;
+class SessionKeeper;
+
+/// Keeps what ranks save in memory (docs/checkpoints.md): the buffers of ranks of this host, beyond
+/// their ranks' end, and at the home of a communicator, which of its saves all ranks have. The
+/// daemon looks into no buffer. Thread: engine.
+class CheckpointKeeper final : public CommunicatorObserver {
+ public:
+  /// All of these outlive this object.
+  struct Services {
+    Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+    const CommunicatorRegistry* communicators = nullptr;
+    JobTable* jobs = nullptr;
+    JobEvents* events = nullptr;
+    SessionKeeper* sessions = nullptr;
+    EventLoop* loop = nullptr;
+    /// For how long parts outlive the last rank of their job on this host, in seconds.
+    double keep_seconds = 0;
+  };
+
+  explicit CheckpointKeeper(const Services& services);
+
+  // Requests of a rank. `session` is that of its process, and `rank` one of its ranks.
+
+  /// Takes in memory of a rank, which was paid for. Returns the buffer's number. Errors:
+  /// kInvalidUsage if the rank has lent as many buffers as it may, or another host's daemon knows
+  /// nothing of checkpoints.
+  Result<uint32_t> Lend(uint32_t session, const Communicator& communicator, int rank,
+                        std::shared_ptr<RegionMemory> memory, uint64_t bytes);
+  /// Errors: kInvalidArgument if the session has no such buffer.
+  Status Return(uint32_t session, uint32_t buffer);
+
+  struct Begun {
+    uint64_t round = 0;
+    uint64_t save = 0;
+    /// Whether other ranks have not saved yet what the rank has: nothing has begun then.
+    bool waits = false;
+  };
+  /// Voids what lies in a buffer, which the rank is about to overwrite. Errors: kInvalidArgument if
+  /// the session has no such buffer; kInvalidUsage if its part is the rank's newest complete one,
+  /// or ranks have disagreed; kRemoteError if the communicator is gone, or what ended it.
+  Result<Begun> Begin(uint32_t session, uint32_t buffer, uint64_t step);
+  struct Commitment {
+    uint64_t bytes = 0;
+    double stall_seconds = 0;
+    bool is_kept = false;
+  };
+  /// Notes that the part is whole. Errors: those of Begin; kInvalidUsage if none was begun.
+  Status Commit(uint32_t session, uint32_t buffer, const Commitment& commitment);
+
+  struct Saved {
+    uint64_t round = 0;  ///< The newest complete one; 0: none.
+    uint64_t step = 0;
+  };
+  /// Returns what all ranks of a communicator have saved. Errors: kInvalidUsage if ranks have
+  /// disagreed.
+  Result<Saved> SavedBy(const Communicator& communicator) const;
+
+  const KeptParts& parts() const { return parts_; }
+
+  /// Takes in a message of another daemon, if it is about checkpoints.
+  void OnMessage(transport::PeerId peer, const ClusterMessage& message);
+
+  // CommunicatorObserver.
+
+  void OnEnded(const Communicator& communicator) override;
+
+ private:
+  /// What is known of the saves of a communicator.
+  struct Saves {
+    uint64_t key = 0;  ///< The same at all its hosts: saves are numbered by it.
+    std::optional<SaveRounds> rounds = {};  ///< At the home.
+    Saved complete = {};
+    Status failure = {};  ///< Why no further round becomes complete.
+    double begun_seconds =
+        0;  ///< When the first part of the open round came, since 1970; 0: none has.
+  };
+
+  /// Pause between looks at all buffers: short beside the time for which parts are kept, long
+  /// beside what a look takes.
+  static constexpr std::chrono::seconds kLookEvery{2};
+
+  Saves& SavesOf(const Communicator& communicator);
+  Result<KeptPart*> FindUsable(uint32_t session, uint32_t buffer, Communicator** communicator);
+  void TakePart(Communicator& communicator, const SaveRounds::Part& part);
+  void OnPartSaved(transport::PeerId peer, const PartSavedMessage& message);
+  void OnRoundComplete(transport::PeerId peer, const RoundCompleteMessage& message);
+  void Complete(const Communicator& communicator, const Saved& saved, const Status& failure);
+  void TellSaved(const Communicator& communicator, const Saves& saves);
+  void Watch();
+  void LookAfterParts();
+
+  const Services services_;
+  KeptParts parts_;
+  std::map<uint64_t, Saves> saves_;  ///< By Communicator::id.
+  LoopTimer next_look_;
+};
+
+}  // namespace harmonaize::daemon

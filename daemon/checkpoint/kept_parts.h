@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "daemon/jobs/job_table.h"
+#include "daemon/tenant/region.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+/// What lies in a buffer that a rank has lent.
+enum class PartState : uint8_t {
+  kNothing,    ///< Nothing whole: it was never written, or is being overwritten.
+  kCommitted,  ///< A part. Whether the other ranks have theirs is not known.
+  kComplete,   ///< A part, of a checkpoint that all ranks have.
+};
+
+/// Memory that a rank has lent the daemon for checkpoints, and the part that lies in it. It
+/// outlives the rank.
+struct KeptPart {
+  JobTable::Key job = {};
+  std::shared_ptr<RegionMemory> memory = {};
+  uint64_t buffer_bytes = 0;
+  uint32_t session = 0;       ///< Of the rank's process.
+  uint64_t communicator = 0;  ///< Communicator::id.
+  int rank = 0;
+  int ranks = 1;
+  PartState state = PartState::kNothing;
+  // Of the part.
+  uint64_t round = 0;  ///< SaveRounds.
+  uint64_t step = 0;
+  uint64_t save = 0;
+  uint64_t bytes = 0;
+  bool is_kept = false;
+  double saved_seconds = 0;  ///< When it was committed, since 1970.
+  // Of its rank.
+  bool is_orphan = false;       ///< The rank's process has ended, or its communicator has.
+  double job_seen_seconds = 0;  ///< When a rank of its job was here last, since 1970.
+};
+
+/// The parts that this host keeps in memory. A plain container. Thread: engine.
+class KeptParts {
+ public:
+  using ByBuffer = std::map<uint32_t, KeptPart>;
+
+  /// Takes in a buffer. Returns its number, which no other has.
+  uint32_t Add(KeptPart part);
+  /// Returns nullptr if there is no such buffer, or it is another session's.
+  KeptPart* Find(uint32_t buffer, uint32_t session);
+  /// Gives a buffer back.
+  void Erase(uint32_t buffer);
+
+  /// Notes that all ranks of a communicator have their parts of a round. What other communicators
+  /// of the job have saved is not needed any more where their ranks have gone, and is given back.
+  void Complete(const JobTable::Key& job, uint64_t communicator, uint64_t round);
+
+  struct Look {
+    double now_seconds = 0;   ///< Since 1970.
+    double keep_seconds = 0;  ///< For how long parts outlive the last rank of their job here.
+    std::function<bool(const KeptPart&)> has_rank;
+    std::function<bool(const JobTable::Key&)> has_job;
+  };
+  /// Notes which buffers have lost their ranks, and gives back what nobody needs of these: all but
+  /// the newest part of each rank, and that, too, when its time is over.
+  void LookAfter(const Look& look);
+
+  bool empty() const { return jobs_.empty(); }
+  /// Returns the buffers of a job; nullptr if there are none.
+  const ByBuffer* Of(const JobTable::Key& job) const;
+  /// Returns the part of a rank in a save; nullptr if it is not here.
+  const KeptPart* FindPart(const JobTable::Key& job, uint64_t save, int rank) const;
+
+ private:
+  static void LookAfterJob(const Look& look, bool is_here, ByBuffer* parts);
+
+  uint32_t next_ = 1;
+  std::map<JobTable::Key, ByBuffer> jobs_;
+  std::map<uint32_t, JobTable::Key> job_of_;  ///< By buffer.
+};
+
+}  // namespace harmonaize::daemon

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "daemon/cluster/messages/kinds.h"
+#include "src/base/status.h"
+
+namespace harmonaize::daemon {
+
+// Messages about checkpoints that ranks save in memory (daemon/checkpoint).
+
+/// To the home of a communicator: a rank's part of a round is in memory.
+struct PartSavedMessage {
+  static constexpr MessageKind kKind = MessageKind::kPartSaved;
+  uint64_t about = 0;  ///< Key of the communicator.
+  int rank = 0;
+  uint64_t round = 0;
+  uint64_t step = 0;
+  uint64_t bytes = 0;
+};
+
+/// From the home of a communicator to its hosts: all ranks have their parts of a round, or no round
+/// becomes complete any more.
+struct RoundCompleteMessage {
+  static constexpr MessageKind kKind = MessageKind::kRoundComplete;
+  uint64_t about = 0;  ///< Key of the communicator.
+  uint64_t round = 0;  ///< The newest complete one; 0: none.
+  uint64_t step = 0;
+  Status status{};  ///< Why no further round becomes complete, or OK.
+};
+
+using CheckpointMessage = std::variant<PartSavedMessage, RoundCompleteMessage>;
+
+}  // namespace harmonaize::daemon
