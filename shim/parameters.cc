@@ -34,6 +34,7 @@ constexpr auto kParameterNames = std::to_array<const char*>({
     "HARMONAIZE_PROTOCOL",
     "HARMONAIZE_REQUIREMENTS",
     "HARMONAIZE_SOCKET",
+    "HARMONAIZE_WRITER",
     "NCCL_COMM_ID",
     "NCCL_CONF_FILE",
     "NCCL_DEBUG",

@@ -1,8 +1,14 @@
 #include "daemon/access/checkpoint_requests.h"
 
+#include <optional>
+#include <string>
 #include <utility>
 
+#include <nlohmann/json.hpp>
+
+#include "daemon/access/reply_document.h"
 #include "daemon/checkpoint/checkpoint_keeper.h"
+#include "daemon/checkpoint/saves_document.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/formation/membership.h"
 
@@ -62,14 +68,44 @@ class CheckpointRequest {
   Status OpenPart() {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<OpenPartRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
-    const JobTable::Key job = {communicator->tenant().identity.number, communicator->job()->id};
-    const KeptPart* const part = keeper().parts().FindPart(job, request.save, request.rank);
+    const KeptPart* const part =
+        keeper().parts().FindPart(JobOf(*communicator), request.save, request.rank);
     if (part == nullptr) return Reply(OpenPartReply{});
     const int descriptors[] = {part->memory->descriptor.get()};
     return Reply(OpenPartReply{.bytes = part->bytes}, descriptors);
   }
 
+  Status ListSaves() {
+    HZ_ASSIGN_OR_RETURN(const auto request, Decode<ListSavesRequest>());
+    HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
+    ReplyDocument(connection_, header_.type,
+                  SavesDocument(keeper().parts().Of(JobOf(*communicator))).dump());
+    return Status::Ok();
+  }
+
+  Status PostChoice() {
+    HZ_ASSIGN_OR_RETURN(const auto request, Decode<PostChoiceRequest>());
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator, Find(request.member));
+    if (RankOf(request.member) != 0) return InvalidUsage("rank 0 chooses for all ranks");
+    keeper().Post(*communicator, FieldText(request.choice));
+    return Reply(EmptyReply{});
+  }
+
+  Status HearChoice() {
+    HZ_ASSIGN_OR_RETURN(const auto request, Decode<HearChoiceRequest>());
+    HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
+    HZ_ASSIGN_OR_RETURN(const std::optional<std::string> choice,
+                        keeper().Hear(*communicator, RankOf(request.member)));
+    HearChoiceReply reply;
+    reply.is_there = choice.has_value() ? 1 : 0;
+    SetFieldText(reply.choice, choice.value_or(""));
+    return Reply(reply);
+  }
+
  private:
+  static JobTable::Key JobOf(const Communicator& communicator) {
+    return {communicator.tenant().identity.number, communicator.job()->id};
+  }
   CheckpointKeeper& keeper() { return rooms_.checkpoints(); }
 
   template <typename Body>
@@ -98,10 +134,11 @@ class CheckpointRequest {
 
 }  // namespace
 
-Status AnswerCheckpointRequest(EngineRooms& rooms, Session& session, Connection& connection,
+Status AnswerCheckpointRequest(EngineRooms& rooms, Session& session,
+                               const std::shared_ptr<Connection>& connection,
                                const MessageHeader& header, const ControlMessage& message,
                                std::shared_ptr<RegionMemory> memory) {
-  CheckpointRequest request(rooms, session, connection, header, message);
+  CheckpointRequest request(rooms, session, *connection, header, message);
   switch (header.type) {
     case MessageType::kLendBuffer: return request.Lend(std::move(memory));
     case MessageType::kReturnBuffer: return request.Return();
@@ -109,6 +146,9 @@ Status AnswerCheckpointRequest(EngineRooms& rooms, Session& session, Connection&
     case MessageType::kCommitSave: return request.Commit();
     case MessageType::kSaved: return request.TellSaved();
     case MessageType::kOpenPart: return request.OpenPart();
+    case MessageType::kListSaves: return request.ListSaves();
+    case MessageType::kPostChoice: return request.PostChoice();
+    case MessageType::kHearChoice: return request.HearChoice();
     default: break;
   }
   return InvalidUsage("control message {} is not about checkpoints", static_cast<int>(header.type));

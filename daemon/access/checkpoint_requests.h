@@ -14,7 +14,8 @@ namespace harmonaize::daemon {
 
 /// Answers a request of a session about checkpoints. `memory` is that of a LendBufferRequest.
 /// Returns the error to answer with, where there is one. Thread: engine.
-Status AnswerCheckpointRequest(EngineRooms& rooms, Session& session, Connection& connection,
+Status AnswerCheckpointRequest(EngineRooms& rooms, Session& session,
+                               const std::shared_ptr<Connection>& connection,
                                const MessageHeader& header, const ControlMessage& message,
                                std::shared_ptr<RegionMemory> memory);
 

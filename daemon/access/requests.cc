@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/access/checkpoint_requests.h"
+#include "daemon/access/reply_document.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/formation/membership.h"
 #include "daemon/probing/probe_service.h"
@@ -19,22 +20,6 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Replies with the first piece of a text that is too long for one message; `reply` says how long
-/// it is. The connection keeps the text until its next request to the engine, and its tenant pays
-/// for that.
-template <typename Reply>
-void ReplyDocument(Connection& connection, MessageType type, std::string text, const Reply& reply) {
-  Result<Holding> memory =
-      connection.account()->Take(Resource::kMemory, static_cast<int64_t>(text.size()));
-  if (!memory.ok()) return connection.ReplyFailure(type, memory.status());
-  connection.ReplyDocument(
-      type, reply, std::make_shared<const Document>(Document{std::move(text), std::move(*memory)}));
-}
-void ReplyDocument(Connection& connection, MessageType type, std::string text) {
-  const DocumentReply reply{text.size()};
-  ReplyDocument(connection, type, std::move(text), reply);
-}
-
 Reader ReaderAt(const Connection& connection) {
   return {connection.tenant().number, connection.is_operator()};
 }
@@ -44,7 +29,8 @@ bool OnlyReads(MessageType type) {
   return type == MessageType::kStatus || type == MessageType::kExplain ||
          type == MessageType::kEstimate || type == MessageType::kMapPeerRegion ||
          type == MessageType::kNewcomers || type == MessageType::kLostRanks ||
-         type == MessageType::kSaved || type == MessageType::kOpenPart;
+         type == MessageType::kSaved || type == MessageType::kOpenPart ||
+         type == MessageType::kListSaves;
 }
 
 /// One request on its way to an answer.
@@ -102,7 +88,10 @@ class Request {
       case MessageType::kCommitSave:
       case MessageType::kSaved:
       case MessageType::kOpenPart:
-        return AnswerCheckpointRequest(rooms_, session_, *connection_, header_, message_,
+      case MessageType::kListSaves:
+      case MessageType::kPostChoice:
+      case MessageType::kHearChoice:
+        return AnswerCheckpointRequest(rooms_, session_, connection_, header_, message_,
                                        std::move(region_));
     }
     return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));

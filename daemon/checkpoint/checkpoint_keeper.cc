@@ -163,6 +163,28 @@ Result<CheckpointKeeper::Saved> CheckpointKeeper::SavedBy(const Communicator& co
   return found->second.complete;
 }
 
+void CheckpointKeeper::Post(Communicator& communicator, std::string choice) {
+  Saves& saves = SavesOf(communicator);
+  HostGroup* const group = communicator.host_group();
+  if (group != nullptr) {
+    const ChoiceMessage message = {.about = saves.key,
+                                   .number = saves.choices.last() + 1,
+                                   .choice = {choice.begin(), choice.end()}};
+    if (group->is_home()) {
+      group->TellHosts(message);
+    } else {
+      group->TellHome(message);
+    }
+  }
+  saves.choices.Post(std::move(choice));
+}
+
+Result<std::optional<std::string>> CheckpointKeeper::Hear(const Communicator& communicator,
+                                                          int rank) {
+  if (communicator.state() != Communicator::State::kReady) return communicator.failure();
+  return SavesOf(communicator).choices.Hear(rank);
+}
+
 // ---------------------------------------------------------------------------------------------
 // At the home
 
@@ -217,6 +239,7 @@ void CheckpointKeeper::Complete(const Communicator& communicator, const Saved& s
 
 void CheckpointKeeper::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   if (const auto* part = message.As<PartSavedMessage>()) OnPartSaved(peer, *part);
+  if (const auto* choice = message.As<ChoiceMessage>()) OnChoice(peer, *choice);
   if (const auto* round = message.As<RoundCompleteMessage>()) OnRoundComplete(peer, *round);
 }
 
@@ -230,6 +253,19 @@ void CheckpointKeeper::OnPartSaved(transport::PeerId peer, const PartSavedMessag
   TakePart(
       *communicator,
       {.rank = message.rank, .round = message.round, .step = message.step, .bytes = message.bytes});
+}
+
+/// The home passes a choice on to the other hosts.
+void CheckpointKeeper::OnChoice(transport::PeerId peer, const ChoiceMessage& message) {
+  Communicator* const communicator = services_.communicators->FindByKey(message.about);
+  HostGroup* const group = communicator == nullptr ? nullptr : communicator->host_group();
+  if (group == nullptr) return;
+  const bool may_tell =
+      group->is_home() ? group->MaySpeakFor(0, peer) : group->roster().home == peer;
+  if (!may_tell) return;
+  if (group->is_home()) group->TellHosts(message, group->roster().HostOf(peer));
+  SavesOf(*communicator)
+      .choices.Take(message.number, {message.choice.begin(), message.choice.end()});
 }
 
 void CheckpointKeeper::OnRoundComplete(transport::PeerId peer,

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "daemon/checkpoint/choice_board.h"
 #include "daemon/checkpoint/kept_parts.h"
 #include "daemon/checkpoint/save_rounds.h"
 #include "daemon/cluster/messages/message.h"
@@ -83,6 +84,12 @@ class CheckpointKeeper final : public CommunicatorObserver {
 
   const KeptParts& parts() const { return parts_; }
 
+  /// Tells all ranks of a communicator what its rank 0, which is of this host, has chosen.
+  void Post(Communicator& communicator, std::string choice);
+  /// Returns the next choice for a rank of this host; nullopt if it has not been made. Errors:
+  /// those of ChoiceBoard::Hear; the communicator's failure.
+  Result<std::optional<std::string>> Hear(const Communicator& communicator, int rank);
+
   /// Takes in a message of another daemon, if it is about checkpoints.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
 
@@ -96,6 +103,7 @@ class CheckpointKeeper final : public CommunicatorObserver {
     uint64_t key = 0;  ///< The same at all its hosts: saves are numbered by it.
     std::optional<SaveRounds> rounds = {};  ///< At the home.
     Saved complete = {};
+    ChoiceBoard choices = {};
     Status failure = {};  ///< Why no further round becomes complete.
     double begun_seconds =
         0;  ///< When the first part of the open round came, since 1970; 0: none has.
@@ -109,6 +117,7 @@ class CheckpointKeeper final : public CommunicatorObserver {
   Result<KeptPart*> FindUsable(uint32_t session, uint32_t buffer, Communicator** communicator);
   void TakePart(Communicator& communicator, const SaveRounds::Part& part);
   void OnPartSaved(transport::PeerId peer, const PartSavedMessage& message);
+  void OnChoice(transport::PeerId peer, const ChoiceMessage& message);
   void OnRoundComplete(transport::PeerId peer, const RoundCompleteMessage& message);
   void Complete(const Communicator& communicator, const Saved& saved, const Status& failure);
   void TellSaved(const Communicator& communicator, const Saves& saves);

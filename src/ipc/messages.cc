@@ -48,6 +48,9 @@ const char* RequestName(MessageType type) {
     case MessageType::kCommitSave: return "a checkpoint";
     case MessageType::kSaved: return "what was saved";
     case MessageType::kOpenPart: return "a part of a checkpoint";
+    case MessageType::kListSaves: return "the checkpoints in memory";
+    case MessageType::kPostChoice: return "the choice of a checkpoint";
+    case MessageType::kHearChoice: return "the choice of a checkpoint";
   }
   return "an answer";
 }
@@ -79,7 +82,10 @@ uint16_t FirstVersionOf(MessageType type) {
     case MessageType::kBeginSave:
     case MessageType::kCommitSave:
     case MessageType::kSaved:
-    case MessageType::kOpenPart: return 22;
+    case MessageType::kOpenPart:
+    case MessageType::kListSaves:
+    case MessageType::kPostChoice:
+    case MessageType::kHearChoice: return 22;
     default: return 1;
   }
 }

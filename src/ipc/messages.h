@@ -64,6 +64,9 @@ enum class MessageType : uint16_t {
   kCommitSave,
   kSaved,
   kOpenPart,
+  kListSaves,
+  kPostChoice,
+  kHearChoice,
 };
 
 /// Returns a request's subject in words for people, such as "a place in a communicator".
@@ -318,6 +321,30 @@ struct OpenPartRequest {
 };
 struct OpenPartReply {
   uint64_t bytes = 0;  ///< Of the part.
+};
+
+/// Asks which checkpoints of the member's job are in memory, and where: a document of JSON, as
+/// StatusRequest.
+struct ListSavesRequest {
+  static constexpr MessageType kType = MessageType::kListSaves;
+  uint32_t member = kNoMember;
+  uint32_t reserved = 0;
+};
+/// Tells all ranks of the communicator what rank 0, whose member this is, has chosen for them.
+struct PostChoiceRequest {
+  static constexpr MessageType kType = MessageType::kPostChoice;
+  uint32_t member = kNoMember;
+  char choice[508] = {};
+};
+/// Asks for the next choice of rank 0 that the member's rank has not heard.
+struct HearChoiceRequest {
+  static constexpr MessageType kType = MessageType::kHearChoice;
+  uint32_t member = kNoMember;
+  uint32_t reserved = 0;
+};
+struct HearChoiceReply {
+  uint32_t is_there = 0;  ///< 0: it has not been made; to be asked again.
+  char choice[508] = {};
 };
 
 /// Carries the region's memfd, as MapAndSeal requires it: from then on no other process can map it

@@ -10,6 +10,7 @@ using fields::kMostRanks;
 
 HARMONAIZE_FIELDS(PartSavedMessage, about, rank, round, step, bytes)
 HARMONAIZE_FIELDS(RoundCompleteMessage, about, round, step, status)
+HARMONAIZE_FIELDS(ChoiceMessage, about, number, choice)
 
 static bool IsSound(const PartSavedMessage& part) {
   return part.about != 0 && InRange(part.rank, kMostRanks) && part.round != 0 &&
@@ -19,6 +20,10 @@ static bool IsSound(const PartSavedMessage& part) {
 static bool IsSound(const RoundCompleteMessage& message) {
   return message.about != 0 && message.step <= INT64_MAX &&
          (message.round != 0 || !message.status.ok());
+}
+
+static bool IsSound(const ChoiceMessage& message) {
+  return message.about != 0 && message.number != 0 && message.choice.size() <= kMostChoiceBytes;
 }
 
 Status Read(uint64_t kind, const nlohmann::json& document, CheckpointMessage* message) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <variant>
+#include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
 #include "src/base/status.h"
@@ -30,6 +31,18 @@ struct RoundCompleteMessage {
   Status status{};  ///< Why no further round becomes complete, or OK.
 };
 
-using CheckpointMessage = std::variant<PartSavedMessage, RoundCompleteMessage>;
+/// Most bytes of a choice.
+inline constexpr size_t kMostChoiceBytes = 512;
+
+/// What rank 0 of a communicator has chosen for all ranks (ChoiceBoard): to the home, and from
+/// there to the communicator's hosts.
+struct ChoiceMessage {
+  static constexpr MessageKind kKind = MessageKind::kChoice;
+  uint64_t about = 0;   ///< Key of the communicator.
+  uint64_t number = 0;  ///< Of the choice, from 1 on.
+  std::vector<uint8_t> choice{};
+};
+
+using CheckpointMessage = std::variant<PartSavedMessage, RoundCompleteMessage, ChoiceMessage>;
 
 }  // namespace harmonaize::daemon

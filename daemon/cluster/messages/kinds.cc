@@ -22,7 +22,8 @@ uint32_t FirstVersionOf(MessageKind kind) {
     case MessageKind::kHostSizes:
     case MessageKind::kSizeOffer: return 7;
     case MessageKind::kPartSaved:
-    case MessageKind::kRoundComplete: return 8;
+    case MessageKind::kRoundComplete:
+    case MessageKind::kChoice: return 8;
     default: return transport::kOldestProtocolVersion;
   }
 }

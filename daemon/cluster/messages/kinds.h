@@ -96,6 +96,7 @@ enum class MessageKind : uint16_t {
   // messages/checkpoint.h
   kPartSaved = 1200,
   kRoundComplete = 1201,
+  kChoice = 1202,
 };
 
 /// Returns the first version of the protocol between daemons that has the kind.

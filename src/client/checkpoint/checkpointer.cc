@@ -1,0 +1,353 @@
+#include "src/client/checkpoint/checkpointer.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "src/base/processors.h"
+#include "src/client/checkpoint/parallel_copy.h"
+#include "src/client/operation/communicator.h"
+
+namespace harmonaize {
+namespace {
+
+using checkpoint::FromWriter;
+using checkpoint::PartLayout;
+using checkpoint::Shard;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// Saves that an object can still tell of: those in both buffers, and some that are being stored.
+constexpr size_t kMostRecords = 16;
+/// Most threads that copy: beyond a few they wait for memory.
+constexpr int kMostThreads = 4;
+/// Shortest and longest pause between two questions to the daemon.
+constexpr std::chrono::microseconds kFirstPause{100};
+constexpr std::chrono::microseconds kLongestPause{20'000};
+/// Longest time for which a save waits until the one before the last is written. A writer whose
+/// disk hangs must not stop the job for good.
+constexpr std::chrono::minutes kWriterPatience{10};
+/// Part of a buffer that is left for shards that grow, so that not each one makes a new buffer.
+constexpr uint64_t kSpareDivisor = 16;
+
+/// A pause between questions, which grows.
+class Pause {
+ public:
+  void Wait() {
+    std::this_thread::sleep_for(pause_);
+    pause_ = std::min(2 * pause_, kLongestPause);
+  }
+
+ private:
+  std::chrono::microseconds pause_ = kFirstPause;
+};
+
+/// Returns the rank's share of the processors that it may run on.
+int ThreadsOf(const Communicator& communicator) {
+  const int processors = static_cast<int>(UsableProcessors().size());
+  return std::clamp(processors / std::max(1, communicator.ranks_together()), 1, kMostThreads);
+}
+
+bool HasShards(const PartLayout& layout, const std::vector<Shard>& shards) {
+  return layout.bytes > 0 &&
+         std::equal(layout.shards.begin(), layout.shards.end(), shards.begin(), shards.end(),
+                    [](const checkpoint::PlacedShard& placed, const Shard& shard) {
+                      return placed.shard == shard;
+                    });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Checkpointer>> Checkpointer::Make(const Communicator& communicator,
+                                                         std::shared_ptr<Session> session,
+                                                         const CheckpointerOptions& options) {
+  if (communicator.job().empty()) {
+    return InvalidUsage("the communicator is not ready, so there is no job to save");
+  }
+  if (!options.folder.empty()) {
+    if (options.folder.front() != '/' || options.folder.size() > checkpoint::kMostFolderBytes) {
+      return InvalidArgument("the folder '{}' is not an absolute path of up to {} bytes",
+                             options.folder, checkpoint::kMostFolderBytes);
+    }
+    // It is started with the first save, but that it can be is told now.
+    HZ_RETURN_IF_ERROR(FindWriter().status());
+  }
+  return std::unique_ptr<Checkpointer>(new Checkpointer(communicator, std::move(session), options));
+}
+
+Checkpointer::Checkpointer(const Communicator& communicator, std::shared_ptr<Session> session,
+                           const CheckpointerOptions& options)
+    : session_(std::move(session)),
+      member_(communicator.member()),
+      rank_(communicator.rank()),
+      ranks_(communicator.ranks()),
+      job_(communicator.job()),
+      options_(options),
+      threads_(options.threads > 0 ? options.threads : ThreadsOf(communicator)) {}
+
+Checkpointer::~Checkpointer() = default;
+
+// ---------------------------------------------------------------------------------------------
+// A save
+
+Result<std::vector<std::byte*>> Checkpointer::Begin(uint64_t step, bool is_kept,
+                                                    std::vector<Shard> shards) {
+  if (begun_.has_value()) {
+    return InvalidUsage("the save of step {} has begun, and is not committed",
+                        begun_->identity.step);
+  }
+  if (step > INT64_MAX) return InvalidArgument("step {} is not below 2^63", step);
+  const auto since = steady_clock::now();
+  HZ_RETURN_IF_ERROR(LayOut(std::move(shards)));
+  Slot& slot = slots_[next_slot_];
+  HZ_RETURN_IF_ERROR(AwaitWriter(slot));
+  HZ_RETURN_IF_ERROR(MakeRoom(&slot));
+  HZ_ASSIGN_OR_RETURN(const BeginSaveReply reply, AwaitRound(slot, step));
+  slot.save = reply.save;
+  begun_ = BegunSave{.slot = next_slot_,
+                     .round = reply.round,
+                     .identity = {.step = step,
+                                  .save = reply.save,
+                                  .rank = rank_,
+                                  .ranks = ranks_,
+                                  .is_kept = is_kept},
+                     .since = since};
+  std::vector<std::byte*> rooms;
+  rooms.reserve(layout_.shards.size());
+  for (const checkpoint::PlacedShard& placed : layout_.shards) {
+    rooms.push_back(slot.buffer->data() + placed.at);
+  }
+  return rooms;
+}
+
+Status Checkpointer::Commit() {
+  if (!begun_.has_value()) return InvalidUsage("no save has begun");
+  const BegunSave begun = *std::exchange(begun_, std::nullopt);
+  const SaveBuffer& buffer = *slots_[begun.slot].buffer;
+  layout_.Write(begun.identity, buffer.data());
+  CommitSaveRequest request;
+  request.bytes = layout_.bytes;
+  request.stall_seconds = std::chrono::duration<double>(steady_clock::now() - begun.since).count();
+  request.buffer = buffer.number();
+  request.is_kept = begun.identity.is_kept ? 1 : 0;
+  HZ_RETURN_IF_ERROR(session_->Call<EmptyReply>(request).status());
+  next_slot_ = (begun.slot + 1) % slots_.size();
+  if (records_.size() == kMostRecords) records_.pop_front();
+  records_.push_back(
+      {.step = begun.identity.step, .round = begun.round, .save = begun.identity.save});
+  if (options_.folder.empty()) return Status::Ok();
+  // What is in memory counts, whatever becomes of the writer.
+  if (const Status handed = HandOver(begun); !handed.ok()) LoseWriter(handed);
+  return Status::Ok();
+}
+
+Status Checkpointer::Save(uint64_t step, bool is_kept, std::vector<Shard> shards,
+                          std::span<const std::byte* const> data) {
+  if (data.size() != shards.size()) {
+    return InvalidArgument("{} shards, and the data of {}", shards.size(), data.size());
+  }
+  HZ_ASSIGN_OR_RETURN(const std::vector<std::byte*> rooms, Begin(step, is_kept, std::move(shards)));
+  std::vector<CopyPiece> pieces;
+  pieces.reserve(rooms.size());
+  for (size_t i = 0; i < rooms.size(); ++i) {
+    pieces.push_back({data[i], rooms[i], BytesOf(layout_.shards[i].shard)});
+  }
+  CopyInParallel(pieces, threads_);
+  return Commit();
+}
+
+/// Finds places for shards. Jobs save the same shards again and again.
+Status Checkpointer::LayOut(std::vector<Shard> shards) {
+  if (HasShards(layout_, shards)) return Status::Ok();
+  HZ_ASSIGN_OR_RETURN(layout_, PartLayout::Of(std::move(shards)));
+  return Status::Ok();
+}
+
+/// Makes the slot's buffer large enough.
+Status Checkpointer::MakeRoom(Slot* slot) {
+  const bool has_room = slot->buffer != nullptr && slot->buffer->bytes() >= layout_.bytes;
+  if (has_room && !slot->is_spoilt) return Status::Ok();
+  if (slot->buffer != nullptr) {
+    HZ_RETURN_IF_ERROR(slot->buffer->TakeBack());
+    slot->buffer.reset();
+  }
+  slot->is_spoilt = false;
+  const uint64_t bytes = layout_.bytes + layout_.bytes / kSpareDivisor;
+  HZ_ASSIGN_OR_RETURN(slot->buffer, SaveBuffer::Lend(session_, member_, bytes));
+  if (writer_ == nullptr) return Status::Ok();
+  const Status lent =
+      writer_->Lend({.index = static_cast<uint32_t>(slot - slots_.data()), .bytes = bytes},
+                    slot->buffer->descriptor());
+  if (!lent.ok()) LoseWriter(lent);
+  return Status::Ok();
+}
+
+/// Waits until all ranks have what this one has saved before, and voids what lies in the slot.
+Result<BeginSaveReply> Checkpointer::AwaitRound(const Slot& slot, uint64_t step) {
+  BeginSaveRequest request;
+  request.step = step;
+  request.buffer = slot.buffer->number();
+  Pause pause;
+  for (;;) {
+    HZ_ASSIGN_OR_RETURN(const BeginSaveReply reply, session_->Call<BeginSaveReply>(request));
+    if (reply.waits == 0) return reply;
+    pause.Wait();
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// The writer
+
+Status Checkpointer::StartWriter() {
+  HZ_ASSIGN_OR_RETURN(writer_,
+                      WriterProcess::Start({.folder = options_.folder,
+                                            .job = job_,
+                                            .rank = rank_,
+                                            .ranks = ranks_,
+                                            .format = options_.format,
+                                            .keep = options_.keep,
+                                            .most_bytes_per_second = options_.most_bytes_per_second,
+                                            .linger_seconds = options_.linger_seconds}));
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    const SaveBuffer* const buffer = slots_[i].buffer.get();
+    if (buffer == nullptr) continue;
+    HZ_RETURN_IF_ERROR(writer_->Lend({.index = i, .bytes = buffer->bytes()}, buffer->descriptor()));
+  }
+  return Status::Ok();
+}
+
+Status Checkpointer::HandOver(const BegunSave& begun) {
+  if (writer_ == nullptr) HZ_RETURN_IF_ERROR(StartWriter());
+  HZ_RETURN_IF_ERROR(writer_->Save({.buffer = static_cast<uint32_t>(begun.slot),
+                                    .step = begun.identity.step,
+                                    .save = begun.identity.save,
+                                    .bytes = layout_.bytes,
+                                    .is_kept = begun.identity.is_kept}));
+  slots_[begun.slot].is_being_written = true;
+  return Status::Ok();
+}
+
+/// Waits until the writer has read the slot.
+Status Checkpointer::AwaitWriter(const Slot& slot) {
+  HZ_RETURN_IF_ERROR(HearWriter(0));
+  const auto until = steady_clock::now() + kWriterPatience;
+  while (slot.is_being_written) {
+    // A wait is cut into pieces only so that a lost daemon is noticed.
+    HZ_RETURN_IF_ERROR(HearWriter(100));
+    HZ_RETURN_IF_ERROR(session_->CheckAlive());
+    if (steady_clock::now() >= until) {
+      LoseWriter(SystemError("the checkpoint before the last is not written after {} minutes",
+                             kWriterPatience.count()));
+    }
+  }
+  return Status::Ok();
+}
+
+/// Takes in what the writer has said, and waits so long for the first of it.
+Status Checkpointer::HearWriter(int timeout_ms) {
+  while (writer_ != nullptr) {
+    const Result<std::optional<FromWriter>> message = writer_->Next(timeout_ms);
+    if (!message.ok()) {
+      LoseWriter(message.status());
+      return Status::Ok();
+    }
+    if (!message->has_value()) return Status::Ok();
+    Take(**message);
+    timeout_ms = 0;
+  }
+  return Status::Ok();
+}
+
+/// Gives up the writer. The next save starts another one. This one may still be there and read: its
+/// buffers are not written again, or it could store a mixture.
+void Checkpointer::LoseWriter(const Status& why) {
+  writer_.reset();
+  for (Slot& slot : slots_) {
+    slot.is_spoilt |= std::exchange(slot.is_being_written, false);
+  }
+  for (SaveRecord& record : records_) {
+    if (!record.is_stored && record.failure.ok()) record.failure = why;
+  }
+}
+
+void Checkpointer::Take(const FromWriter& message) {
+  const auto release = [&](uint64_t save) {
+    for (Slot& slot : slots_) {
+      if (slot.save == save) slot.is_being_written = false;
+    }
+  };
+  if (const auto* written = std::get_if<checkpoint::PartWritten>(&message)) {
+    release(written->save);
+  } else if (const auto* failed = std::get_if<checkpoint::SaveFailed>(&message)) {
+    release(failed->save);
+    SaveRecord* const record = FindRecord(failed->save);
+    if (record != nullptr) record->failure = Status(failed->code, failed->message);
+  } else if (const auto* committed = std::get_if<checkpoint::CheckpointCommitted>(&message)) {
+    SaveRecord* const record = FindRecord(committed->save);
+    if (record != nullptr) record->is_stored = true;
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// What has become of saves
+
+SaveRecord* Checkpointer::FindRecord(uint64_t save) {
+  const auto found = std::find_if(records_.begin(), records_.end(),
+                                  [&](const SaveRecord& one) { return one.save == save; });
+  return found == records_.end() ? nullptr : &*found;
+}
+
+Status Checkpointer::AskDaemon() {
+  SavedRequest request;
+  request.member = member_;
+  HZ_ASSIGN_OR_RETURN(const SavedReply reply, session_->Call<SavedReply>(request));
+  for (SaveRecord& record : records_) {
+    if (record.round <= reply.round) record.is_in_memory = true;
+  }
+  return Status::Ok();
+}
+
+Result<SaveRecord> Checkpointer::Look(uint64_t step) {
+  HZ_RETURN_IF_ERROR(HearWriter(0));
+  const auto found = std::find_if(records_.rbegin(), records_.rend(),
+                                  [&](const SaveRecord& one) { return one.step == step; });
+  if (found == records_.rend()) {
+    return InvalidArgument("step {} is not among the last {} that were saved", step, kMostRecords);
+  }
+  if (!found->is_in_memory) HZ_RETURN_IF_ERROR(AskDaemon());
+  return *found;
+}
+
+Status Checkpointer::Await(uint64_t step, Place place, milliseconds timeout) {
+  const auto until = steady_clock::now() + timeout;
+  Pause pause;
+  for (;;) {
+    HZ_ASSIGN_OR_RETURN(const SaveRecord record, Look(step));
+    if (place == Place::kMemory && record.is_in_memory) return Status::Ok();
+    if (place == Place::kStorage) {
+      if (record.is_stored) return Status::Ok();
+      HZ_RETURN_IF_ERROR(record.failure);
+      if (options_.folder.empty()) return InvalidUsage("these checkpoints are not stored");
+    }
+    if (steady_clock::now() >= until) {
+      return Status(Code::kInProgress, "the checkpoint is not there yet");
+    }
+    pause.Wait();
+  }
+}
+
+Status Checkpointer::Close() {
+  begun_.reset();
+  writer_.reset();
+  Status first;
+  for (Slot& slot : slots_) {
+    if (slot.buffer == nullptr) continue;
+    const Status taken = slot.buffer->TakeBack();
+    if (first.ok() && !taken.ok()) first = taken;
+    slot.buffer.reset();
+  }
+  return first;
+}
+
+}  // namespace harmonaize
