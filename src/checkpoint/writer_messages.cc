@@ -1,5 +1,7 @@
 #include "src/checkpoint/writer_messages.h"
 
+#include <fmt/format.h>
+
 #include <exception>
 #include <string>
 #include <utility>
@@ -174,7 +176,7 @@ Result<Message> DecodeAs(const json& document) {
     std::variant_alternative_t<I, Message> value;
     const auto found = document.find(KindOf(value));
     if (found == document.end()) return DecodeAs<Message, I + 1>(document);
-    JsonFields fields(*found, std::string("the message '") + KindOf(value) + "'");
+    JsonFields fields(*found, fmt::format("the message '{}'", KindOf(value)));
     Read(&fields, &value);
     HZ_RETURN_IF_ERROR(fields.status());
     HZ_RETURN_IF_ERROR(Complete(*found, &value));
