@@ -352,6 +352,192 @@ ncclResult_t hzAdmit(ncclComm_t comm, int most, int* ranks);
 
 /// @}
 
+/// \name Checkpoints
+/// Ranks save their shards of a job's state together, and go on after a copy: the daemon keeps the
+/// copy beyond their end, and harmonaize-writer stores it. Any number of ranks read it back, each
+/// what it wants, from memory or from storage, whichever is nearest. docs/checkpoints.md tells all
+/// of it.
+///
+///     hzCheckpointer_t saver;
+///     hzCheckpointerConfig_t config = HZ_CHECKPOINTER_CONFIG_INITIALIZER;
+///     config.folder = "/shared/checkpoints/my-training";
+///     hzCheckpointerCreate(comm, &config, &saver);
+///     // After every so many steps, at all ranks.
+///     hzCheckpointSave(saver, step, 0, shards, count);
+///
+///     // After a restart, at all ranks of a new communicator.
+///     hzCheckpoint_t found;
+///     if (hzCheckpointOpen(comm, config.folder, -1, &found) == ncclSuccess) {
+///       hzCheckpointRead(found, wanted, wanted_count);
+///       hzCheckpointClose(found);
+///     }
+///
+/// A handle is for one thread at a time. Names of tensors and objects are UTF-8 of up to 1024
+/// bytes, without '/', ".." and control characters.
+/// @{
+
+/// A rank's end of the saving of checkpoints. Belongs to the process that made it and does not
+/// survive fork.
+typedef struct hzCheckpointer* hzCheckpointer_t;
+
+/// Types of a tensor's elements.
+typedef enum {
+  hzBool = 0,
+  hzUint8 = 1,
+  hzInt8 = 2,
+  hzUint16 = 3,
+  hzInt16 = 4,
+  hzUint32 = 5,
+  hzInt32 = 6,
+  hzUint64 = 7,
+  hzInt64 = 8,
+  hzFloat16 = 9,
+  hzBfloat16 = 10,
+  hzFloat32 = 11,
+  hzFloat64 = 12,
+  hzFloat8e4m3 = 13,
+  hzFloat8e5m2 = 14,
+  hzComplex64 = 15
+} hzElementType_t;
+
+/// What a rank has, or wants, of a tensor: a box of its elements, contiguous, row-major. Begin with
+/// HZ_SHARD_INITIALIZER.
+typedef struct hzShard {
+  size_t size;  ///< sizeof(hzShard_t), so that a later library knows what it holds.
+  const char* name;
+  hzElementType_t type;
+  /// 1: an object, bytes that only the program understands: a tensor of hzUint8 of one dimension,
+  /// which one shard holds whole.
+  int is_object;
+  int dimensions;               ///< 0: a scalar.
+  const int64_t* global_shape;  ///< The whole tensor's lengths.
+  const int64_t* offset;        ///< Where the box begins; NULL: at the tensor's beginning.
+  const int64_t* shape;         ///< The box's lengths; NULL: up to the tensor's end.
+  void* data;                   ///< Its first element.
+} hzShard_t;
+
+#define HZ_SHARD_INITIALIZER \
+  { sizeof(hzShard_t), NULL, hzFloat32, 0, 0, NULL, NULL, NULL, NULL }
+
+/// How a rank saves. Begin with HZ_CHECKPOINTER_CONFIG_INITIALIZER.
+typedef struct hzCheckpointerConfig {
+  size_t size;  ///< sizeof(hzCheckpointerConfig_t).
+  /// Absolute path of the folder that checkpoints are stored in, the same at all ranks, on a file
+  /// system that all hosts share; NULL: they stay in memory. It is made where only its last part is
+  /// missing.
+  const char* folder;
+  /// "safetensors" (also NULL), "dcp" or "ucp": the form in which an export takes no copies.
+  const char* format;
+  int keep;                      ///< How many checkpoints stay in the folder, the newest; 0: all.
+  double most_bytes_per_second;  ///< At which this rank's writer writes; 0: as fast as it can.
+  double linger_seconds;         ///< For how long the writer goes on when the rank has ended.
+  int threads;                   ///< That copy; 0: the rank's share of its processors.
+} hzCheckpointerConfig_t;
+
+#define HZ_CHECKPOINTER_CONFIG_INITIALIZER \
+  { sizeof(hzCheckpointerConfig_t), NULL, NULL, 2, 0, 600, 0 }
+
+/// Makes a rank's end of the saving, and stores it into `*saver`. `config` may be NULL. The
+/// communicator has to stay until the last save. Memory for twice the rank's shards is taken with
+/// the first two saves.
+/// Errors: ncclInvalidArgument for a configuration that none can have; ncclInvalidUsage while
+/// `comm` is not ready; ncclSystemError if there is no harmonaize-writer (HARMONAIZE_WRITER names
+/// it).
+ncclResult_t hzCheckpointerCreate(ncclComm_t comm, const hzCheckpointerConfig_t* config,
+                                  hzCheckpointer_t* saver);
+
+/// Gives the memory back, and forgets what was saved in it; what is on its way to the folder is
+/// still stored. A process that ends without this call leaves its last checkpoint in the daemon's
+/// keeping. `saver` is not valid afterwards, also when an error is returned.
+ncclResult_t hzCheckpointerDestroy(hzCheckpointer_t saver);
+
+/// Flag of a save: the end of an epoch. Such checkpoints stay in the folder, beside the newest.
+#define HZ_CHECKPOINT_EPOCH_END 1
+
+/// Saves this rank's shards of a step. All ranks of the communicator call it, in the same order
+/// with the same steps, each with its own shards; elements that several ranks have may be saved by
+/// any of them. Returns once the shards are copied: only this stops the job. Before, it waits until
+/// the save before has been called at all ranks, and the one before that is written.
+/// Errors: ncclInvalidArgument, with the shard's name, for shards that cannot be; ncclInvalidUsage
+/// if a quota of the provider's is used up, or ranks save different steps; ncclRemoteError if a
+/// rank is lost. What becomes of it in the folder is no error here: hzCheckpointLook tells.
+ncclResult_t hzCheckpointSave(hzCheckpointer_t saver, uint64_t step, int flags,
+                              const hzShard_t* shards, size_t count);
+
+/// The two halves of hzCheckpointSave, for callers that copy by themselves, from a device, say:
+/// hzCheckpointBegin stores for each shard, whose `data` does not count, where its elements are to
+/// be written into `rooms`, and hzCheckpointCommit says that all of them are. The rooms are valid
+/// up to there.
+ncclResult_t hzCheckpointBegin(hzCheckpointer_t saver, uint64_t step, int flags,
+                               const hzShard_t* shards, size_t count, void** rooms);
+ncclResult_t hzCheckpointCommit(hzCheckpointer_t saver);
+
+/// What has become of a save. Begin with HZ_CHECKPOINT_STATE_INITIALIZER.
+typedef struct hzCheckpointState {
+  size_t size;          ///< sizeof(hzCheckpointState_t).
+  int is_in_memory;     ///< All ranks have it in memory.
+  int is_stored;        ///< It is committed in the folder.
+  int has_failed;       ///< It will not be: `failure` says why.
+  const char* failure;  ///< Valid until the next call for the saver; "" if it has not failed.
+} hzCheckpointState_t;
+
+#define HZ_CHECKPOINT_STATE_INITIALIZER \
+  { sizeof(hzCheckpointState_t), 0, 0, 0, NULL }
+
+/// Stores what has become of this rank's last save of a step into `*state`. Does not wait.
+/// Errors: ncclInvalidArgument unless the step is among the last 16 that were saved.
+ncclResult_t hzCheckpointLook(hzCheckpointer_t saver, uint64_t step, hzCheckpointState_t* state);
+
+typedef enum { hzInMemory = 0, hzInStorage = 1 } hzCheckpointPlace_t;
+
+/// Waits up to `timeout_ms`, -1 for ever, until this rank's last save of a step is at a place.
+/// Returns ncclInProgress if it is not there by then.
+/// Errors: those of hzCheckpointLook; why it could not be stored.
+ncclResult_t hzCheckpointWait(hzCheckpointer_t saver, uint64_t step, hzCheckpointPlace_t place,
+                              int timeout_ms);
+
+/// A checkpoint that is open for reading.
+typedef struct hzCheckpoint* hzCheckpoint_t;
+
+/// Opens the job's checkpoint of a step, -1 for the newest, and stores it into `*checkpoint`. All
+/// ranks of the communicator call it, and get the same one: rank 0 chooses, the nearest of several
+/// copies. The job's ranks may be others, and more or fewer, than those that have saved it.
+/// `folder` is hzCheckpointerConfig_t's, NULL: only memory is looked at. With `comm` NULL the
+/// folder alone is looked at, by this process alone.
+/// Errors: ncclSystemError if there is none; ncclInvalidArgument for one that is damaged.
+ncclResult_t hzCheckpointOpen(ncclComm_t comm, const char* folder, int64_t step,
+                              hzCheckpoint_t* checkpoint);
+
+/// What an open checkpoint is. Begin with HZ_CHECKPOINT_INFO_INITIALIZER.
+typedef struct hzCheckpointInfo {
+  size_t size;  ///< sizeof(hzCheckpointInfo_t).
+  uint64_t step;
+  int ranks;          ///< That have saved it.
+  size_t tensors;     ///< Number of its tensors and objects.
+  const char* place;  ///< Where it is read from: "memory", "peer" or "storage". Static storage.
+} hzCheckpointInfo_t;
+
+#define HZ_CHECKPOINT_INFO_INITIALIZER \
+  { sizeof(hzCheckpointInfo_t), 0, 0, 0, NULL }
+
+ncclResult_t hzCheckpointGetInfo(hzCheckpoint_t checkpoint, hzCheckpointInfo_t* info);
+
+/// Stores the tensor of this number, in the order of names, into `*tensor`: its name, type and
+/// global shape, with `offset`, `shape` and `data` NULL. They are valid until the checkpoint is
+/// closed.
+/// Errors: ncclInvalidArgument for a number that none has.
+ncclResult_t hzCheckpointTensor(hzCheckpoint_t checkpoint, size_t index, hzShard_t* tensor);
+
+/// Reads boxes of tensors into `data` of each, which has room for them. They may be others than
+/// those that were saved.
+/// Errors: ncclInvalidArgument, with the name, for a tensor that was not saved, or with another
+/// type or shape, or not all of it; ncclSystemError.
+ncclResult_t hzCheckpointRead(hzCheckpoint_t checkpoint, const hzShard_t* wanted, size_t count);
+
+ncclResult_t hzCheckpointClose(hzCheckpoint_t checkpoint);
+
+/// @}
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif

@@ -60,7 +60,6 @@ bool HasShards(const PartLayout& layout, const std::vector<Shard>& shards) {
 }  // namespace
 
 Result<std::unique_ptr<Checkpointer>> Checkpointer::Make(const Communicator& communicator,
-                                                         std::shared_ptr<Session> session,
                                                          const CheckpointerOptions& options) {
   if (communicator.job().empty()) {
     return InvalidUsage("the communicator is not ready, so there is no job to save");
@@ -73,12 +72,11 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::Make(const Communicator& com
     // It is started with the first save, but that it can be is told now.
     HZ_RETURN_IF_ERROR(FindWriter().status());
   }
-  return std::unique_ptr<Checkpointer>(new Checkpointer(communicator, std::move(session), options));
+  return std::unique_ptr<Checkpointer>(new Checkpointer(communicator, options));
 }
 
-Checkpointer::Checkpointer(const Communicator& communicator, std::shared_ptr<Session> session,
-                           const CheckpointerOptions& options)
-    : session_(std::move(session)),
+Checkpointer::Checkpointer(const Communicator& communicator, const CheckpointerOptions& options)
+    : session_(communicator.shared_session()),
       member_(communicator.member()),
       rank_(communicator.rank()),
       ranks_(communicator.ranks()),

@@ -52,7 +52,6 @@ class Checkpointer {
   /// Errors: those of FindWriter where a folder is named; kInvalidArgument for a folder's path that
   /// is not absolute; kInvalidUsage if the communicator is not ready.
   static Result<std::unique_ptr<Checkpointer>> Make(const Communicator& communicator,
-                                                    std::shared_ptr<Session> session,
                                                     const CheckpointerOptions& options);
   /// Ends without a word to the daemon, which goes on keeping what was saved.
   ~Checkpointer();
@@ -100,8 +99,7 @@ class Checkpointer {
     std::chrono::steady_clock::time_point since;
   };
 
-  Checkpointer(const Communicator& communicator, std::shared_ptr<Session> session,
-               const CheckpointerOptions& options);
+  Checkpointer(const Communicator& communicator, const CheckpointerOptions& options);
 
   Status LayOut(std::vector<checkpoint::Shard> shards);
   Status MakeRoom(Slot* slot);

@@ -30,6 +30,10 @@ class SavedCheckpoint {
   static Result<std::unique_ptr<SavedCheckpoint>> Open(Communicator& communicator,
                                                        const std::string& folder,
                                                        std::optional<uint64_t> step);
+  /// Opens a checkpoint of a store, without a communicator. Errors: kUnavailable if there is none;
+  /// kInvalidArgument for a damaged one.
+  static Result<std::unique_ptr<SavedCheckpoint>> OpenStored(const std::string& folder,
+                                                             std::optional<uint64_t> step);
   SavedCheckpoint(const SavedCheckpoint&) = delete;
   SavedCheckpoint& operator=(const SavedCheckpoint&) = delete;
 

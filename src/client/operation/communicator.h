@@ -123,6 +123,8 @@ class Communicator {
   const CommunicatorOptions& options() const { return options_; }
   uint32_t member() const { return member_; }
   Session& session() { return *session_; }
+  /// The same, for what outlives the communicator.
+  const std::shared_ptr<Session>& shared_session() const { return session_; }
   const Session& session() const { return *session_; }
   /// Returns nullptr where the daemon offers no inline path.
   InlinePath* inline_path() { return inline_path_.get(); }

@@ -136,6 +136,36 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   return Status::Ok();
 }
 
+/// Most bytes of a document: more than the daemon makes for one job.
+constexpr uint64_t kMostDocumentBytes = uint64_t{64} << 20;
+
+Result<std::string> Session::ReadDocument(const ControlMessage& first) {
+  HZ_ASSIGN_OR_RETURN(const DocumentReply begun, DecodeReply<DocumentReply>(first.bytes));
+  if (begun.bytes > kMostDocumentBytes) {
+    return RemoteError("the daemon's answer has {} bytes", begun.bytes);
+  }
+  const auto tail = [](const ControlMessage& message) {
+    return std::string(
+        reinterpret_cast<const char*>(message.bytes.data()) + sizeof(MessageHeader) +
+            sizeof(DocumentReply),
+        message.bytes.size() - sizeof(MessageHeader) - sizeof(DocumentReply));
+  };
+  std::string text = tail(first);
+  while (text.size() < begun.bytes) {
+    const DocumentRequest request{text.size()};
+    HZ_ASSIGN_OR_RETURN(const ControlMessage next,
+                        Exchange(Encode(MessageType::kDocument, request, {}, version_), {}));
+    HZ_RETURN_IF_ERROR(DecodeReply<DocumentReply>(next.bytes).status());
+    const std::string piece = tail(next);
+    if (piece.empty()) break;
+    text += piece;
+  }
+  if (text.size() != begun.bytes) {
+    return RemoteError("the daemon's answer is not as long as it said");
+  }
+  return text;
+}
+
 Result<ControlMessage> Session::Exchange(const std::vector<std::byte>& request,
                                          std::span<const int> descriptors) {
   if (inherited()) {

@@ -67,6 +67,18 @@ class Session {
     return reply;
   }
 
+  /// Call for an answer that is a document, of which the daemon sends one piece after the other.
+  /// Errors: also kRemoteError for a document that is too long, or does not come whole.
+  template <typename Request>
+  Result<std::string> CallForDocument(const Request& request) {
+    HZ_RETURN_IF_ERROR(CheckServed(Request::kType, version_));
+    // The daemon keeps one document for a session.
+    const std::lock_guard lock(document_mutex_);
+    HZ_ASSIGN_OR_RETURN(const ControlMessage first,
+                        Exchange(Encode(Request::kType, request, {}, version_), {}));
+    return ReadDocument(first);
+  }
+
   /// Returns the room for operations at the daemon, which is to be taken before they are submitted.
   OperationRoom& room() { return room_; }
 
@@ -162,6 +174,7 @@ class Session {
   Status Open(ControlSocket socket, const std::string& path);
   Result<ControlMessage> Exchange(const std::vector<std::byte>& request,
                                   std::span<const int> descriptors);
+  Result<std::string> ReadDocument(const ControlMessage& first);
   Result<ControlMessage> AwaitAnswer(MessageType type);
   Status CheckPulse(const char* awaited);
   Status Silent(const char* awaited, uint64_t for_ns);
@@ -192,6 +205,7 @@ class Session {
 
   std::string path_;
   std::mutex control_mutex_;  // one request at a time
+  std::mutex document_mutex_;  // one document at a time
   ControlSocket socket_;
   FileIdentity socket_identity_;
   std::mutex submit_mutex_;  // one producer at a time; guards posted_

@@ -1,0 +1,166 @@
+#include "src/client/checkpoint/checkpoint_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "src/base/clean_text.h"
+#include "src/checkpoint/stored_checkpoint.h"
+#include "src/client/session/session.h"
+#include "src/ipc/messages.h"
+
+namespace harmonaize {
+namespace {
+
+using nlohmann::json;
+
+/// Pause between two questions for what rank 0 has chosen: it may have to look at a store first.
+constexpr std::chrono::milliseconds kAskEvery{2};
+/// Most bytes of an error that rank 0 tells the others.
+constexpr size_t kMostErrorBytes = 400;
+
+/// Returns the daemon's list of checkpoints in memory.
+Result<json> SavesInMemory(Communicator& communicator) {
+  Session& session = communicator.session();
+  ListSavesRequest request;
+  request.member = communicator.member();
+  HZ_ASSIGN_OR_RETURN(const std::string text, session.CallForDocument(request));
+  json document = json::parse(text, nullptr, false);
+  if (!document.is_object() || !document["checkpoints"].is_array()) {
+    return InternalError("the daemon's list of checkpoints cannot be read");
+  }
+  return document;
+}
+
+std::optional<uint64_t> SaveIn(const std::string& text) {
+  uint64_t save = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), save, 16);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return save;
+}
+
+/// Returns the newest checkpoint in memory of which all parts are here; nullopt: there is none.
+Result<std::optional<CheckpointChoice>> NewestInMemory(Communicator& communicator,
+                                                       std::optional<uint64_t> step) {
+  HZ_ASSIGN_OR_RETURN(const json document, SavesInMemory(communicator));
+  for (const json& one : document["checkpoints"]) {
+    const std::optional<uint64_t> save = SaveIn(one.value("save", std::string()));
+    const int ranks = one.value("ranks", 0);
+    const CheckpointChoice choice = {.step = one.value("step", uint64_t{0}),
+                                     .save = save.value_or(0),
+                                     .ranks = ranks,
+                                     .place = CheckpointPlace::kMemory};
+    const bool is_whole = one.contains("parts_here") && one["parts_here"].is_array() &&
+                          one["parts_here"].size() == static_cast<size_t>(std::max(ranks, 1));
+    if (save.has_value() && is_whole && choice.step == step.value_or(choice.step)) {
+      return std::optional<CheckpointChoice>(choice);
+    }
+  }
+  return std::optional<CheckpointChoice>();
+}
+
+/// Returns the newest checkpoint of a store; nullopt: there is none, or no store.
+Result<std::optional<CheckpointChoice>> NewestInStore(const std::string& folder,
+                                                      std::optional<uint64_t> step) {
+  if (folder.empty()) return std::optional<CheckpointChoice>();
+  const Result<std::vector<checkpoint::CheckpointSummary>> list =
+      checkpoint::ListCheckpoints(folder);
+  if (list.status().code() == Code::kUnavailable) return std::optional<CheckpointChoice>();
+  HZ_RETURN_IF_ERROR(list.status());
+  for (const checkpoint::CheckpointSummary& one : *list) {
+    if (!one.is_committed || !one.problem.empty()) continue;
+    if (one.id.step != step.value_or(one.id.step)) continue;
+    return std::optional<CheckpointChoice>({.step = one.id.step,
+                                            .save = one.id.save,
+                                            .ranks = one.ranks,
+                                            .place = CheckpointPlace::kStorage});
+  }
+  return std::optional<CheckpointChoice>();
+}
+
+/// Chooses for all ranks. What is in memory is never older than what is stored, since it goes there
+/// first; without a step it is looked at alone if there is any.
+Result<CheckpointChoice> Choose(Communicator& communicator, const std::string& folder,
+                                std::optional<uint64_t> step) {
+  HZ_ASSIGN_OR_RETURN(const std::optional<CheckpointChoice> in_memory,
+                      NewestInMemory(communicator, step));
+  if (in_memory.has_value()) return *in_memory;
+  HZ_ASSIGN_OR_RETURN(const std::optional<CheckpointChoice> stored, NewestInStore(folder, step));
+  if (stored.has_value()) return *stored;
+  const std::string which = step.has_value() ? fmt::format("of step {} ", *step) : "";
+  return Status(Code::kUnavailable, fmt::format("there is no checkpoint {}of this job in memory{}",
+                                                which, folder.empty() ? "" : ", or in " + folder));
+}
+
+std::string Encode(const Result<CheckpointChoice>& choice) {
+  if (!choice.ok()) {
+    return json{{"code", static_cast<int>(choice.status().code())},
+                {"error", CleanText(choice.status().message(), kMostErrorBytes)}}
+        .dump();
+  }
+  return json{{"step", choice->step},
+              {"save", fmt::format("{:016x}", choice->save)},
+              {"ranks", choice->ranks},
+              {"place", static_cast<int>(choice->place)}}
+      .dump();
+}
+
+/// Reads what rank 0 has told. It is a process of the same user, whose program may still be wrong.
+Result<CheckpointChoice> Decode(const std::string& text) {
+  const json told = json::parse(text, nullptr, false);
+  if (!told.is_object()) return InternalError("rank 0 has chosen a checkpoint in no known form");
+  if (told.contains("error")) {
+    const int code = told.value("code", 0);
+    const bool is_code = code > 0 && code <= static_cast<int>(Code::kUnavailable);
+    return Status(is_code ? static_cast<Code>(code) : Code::kInternalError,
+                  told.value("error", std::string()));
+  }
+  const std::optional<uint64_t> save = SaveIn(told.value("save", std::string()));
+  const int place = told.value("place", -1);
+  if (!save.has_value() || place < 0 || place > static_cast<int>(CheckpointPlace::kStorage)) {
+    return InternalError("rank 0 has chosen a checkpoint in no known form");
+  }
+  return CheckpointChoice{.step = told.value("step", uint64_t{0}),
+                          .save = *save,
+                          .ranks = told.value("ranks", 1),
+                          .place = static_cast<CheckpointPlace>(place)};
+}
+
+Status Tell(Communicator& communicator, const std::string& choice) {
+  PostChoiceRequest request;
+  request.member = communicator.member();
+  SetFieldText(request.choice, choice);
+  return communicator.session().Call<EmptyReply>(request).status();
+}
+
+/// Waits for rank 0.
+Result<std::string> Hear(Communicator& communicator) {
+  HearChoiceRequest request;
+  request.member = communicator.member();
+  for (;;) {
+    HZ_ASSIGN_OR_RETURN(const HearChoiceReply reply,
+                        communicator.session().Call<HearChoiceReply>(request));
+    if (reply.is_there != 0) return FieldText(reply.choice);
+    std::this_thread::sleep_for(kAskEvery);
+  }
+}
+
+}  // namespace
+
+Result<CheckpointChoice> AgreeOnCheckpoint(Communicator& communicator, const std::string& folder,
+                                           std::optional<uint64_t> step) {
+  if (communicator.rank() == 0) {
+    HZ_RETURN_IF_ERROR(Tell(communicator, Encode(Choose(communicator, folder, step))));
+  }
+  HZ_ASSIGN_OR_RETURN(const std::string told, Hear(communicator));
+  return Decode(told);
+}
+
+}  // namespace harmonaize

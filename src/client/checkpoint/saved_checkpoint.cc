@@ -1,0 +1,137 @@
+#include "src/client/checkpoint/saved_checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "src/checkpoint/stored_checkpoint.h"
+#include "src/client/checkpoint/checkpoint_choice.h"
+#include "src/client/checkpoint/memory_source.h"
+#include "src/client/session/session.h"
+#include "src/ipc/messages.h"
+
+namespace harmonaize {
+namespace {
+
+using checkpoint::Shard;
+using checkpoint::ShardReader;
+using checkpoint::ShardSource;
+
+/// Time for which a rank looks for what rank 0 has found in a store: other hosts of a network file
+/// system see a new file some seconds later.
+constexpr std::chrono::seconds kStoreMayLag{60};
+constexpr std::chrono::milliseconds kLookEvery{200};
+
+Result<OpenPart> OpenPartOf(Communicator& communicator, const CheckpointChoice& choice, int rank) {
+  OpenPartRequest request;
+  request.save = choice.save;
+  request.member = communicator.member();
+  request.rank = rank;
+  std::vector<FileDescriptor> received;
+  HZ_ASSIGN_OR_RETURN(const OpenPartReply reply,
+                      communicator.session().Call<OpenPartReply>(request, {}, {}, &received));
+  if (reply.bytes == 0 || received.size() != 1) {
+    return Status(Code::kUnavailable,
+                  fmt::format("rank {}'s part of step {} is not in this host's memory any more",
+                              rank, choice.step));
+  }
+  return OpenPart{.memory = std::move(received.front()), .bytes = reply.bytes};
+}
+
+/// Opens all parts in memory. A rank reads its own number's part first, which it is most likely to
+/// need.
+Result<std::unique_ptr<ShardSource>> OpenInMemory(Communicator& communicator,
+                                                  const CheckpointChoice& choice) {
+  std::vector<OpenPart> parts;
+  for (int i = 0; i < choice.ranks; ++i) {
+    const int rank = (communicator.rank() + i) % choice.ranks;
+    HZ_ASSIGN_OR_RETURN(OpenPart part, OpenPartOf(communicator, choice, rank));
+    parts.push_back(std::move(part));
+  }
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<MemorySource> source,
+                      MemorySource::Of(std::move(parts), choice.save));
+  return std::unique_ptr<ShardSource>(std::move(source));
+}
+
+Result<std::unique_ptr<ShardSource>> OpenInStore(const std::string& folder,
+                                                 const CheckpointChoice& choice) {
+  const auto until = std::chrono::steady_clock::now() + kStoreMayLag;
+  for (;;) {
+    Result<std::unique_ptr<checkpoint::StoredCheckpoint>> stored =
+        checkpoint::StoredCheckpoint::Open(folder, choice.step);
+    if (stored.ok() && (*stored)->summary().id.save == choice.save) {
+      return std::unique_ptr<ShardSource>(std::move(*stored));
+    }
+    const bool may_come = stored.ok() || stored.status().code() == Code::kUnavailable;
+    if (!may_come) return stored.status();
+    if (std::chrono::steady_clock::now() >= until) {
+      return Status(Code::kUnavailable,
+                    fmt::format("rank 0 has found step {} in {}, and this rank does not",
+                                choice.step, folder));
+    }
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
+
+}  // namespace
+
+const char* NameOf(CheckpointPlace place) {
+  switch (place) {
+    case CheckpointPlace::kMemory: return "memory";
+    case CheckpointPlace::kPeer: return "peer";
+    case CheckpointPlace::kStorage: return "storage";
+  }
+  return "";
+}
+
+SavedCheckpoint::SavedCheckpoint(std::unique_ptr<ShardSource> source, ShardReader reader)
+    : source_(std::move(source)), reader_(std::move(reader)) {
+  for (const auto& [name, view] : reader_.tensors()) tensors_.push_back({name, view});
+}
+
+Result<std::unique_ptr<SavedCheckpoint>> SavedCheckpoint::Open(Communicator& communicator,
+                                                               const std::string& folder,
+                                                               std::optional<uint64_t> step) {
+  HZ_ASSIGN_OR_RETURN(const CheckpointChoice choice, AgreeOnCheckpoint(communicator, folder, step));
+  const bool is_stored = choice.place == CheckpointPlace::kStorage;
+  Result<std::unique_ptr<ShardSource>> source =
+      is_stored ? OpenInStore(folder, choice) : OpenInMemory(communicator, choice);
+  HZ_RETURN_IF_ERROR(source.status());
+  HZ_ASSIGN_OR_RETURN(ShardReader reader, ShardReader::Of(source->get()));
+  std::unique_ptr<SavedCheckpoint> opened(
+      new SavedCheckpoint(std::move(*source), std::move(reader)));
+  opened->step_ = choice.step;
+  opened->save_ = choice.save;
+  opened->ranks_ = choice.ranks;
+  opened->place_ = choice.place;
+  return opened;
+}
+
+Result<std::unique_ptr<SavedCheckpoint>> SavedCheckpoint::OpenStored(const std::string& folder,
+                                                                     std::optional<uint64_t> step) {
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<checkpoint::StoredCheckpoint> stored,
+                      checkpoint::StoredCheckpoint::Open(folder, step));
+  HZ_ASSIGN_OR_RETURN(ShardReader reader, ShardReader::Of(stored.get()));
+  const checkpoint::CheckpointSummary& summary = stored->summary();
+  const uint64_t found = summary.id.step;
+  const uint64_t save = summary.id.save;
+  const int ranks = summary.ranks;
+  std::unique_ptr<SavedCheckpoint> opened(
+      new SavedCheckpoint(std::move(stored), std::move(reader)));
+  opened->step_ = found;
+  opened->save_ = save;
+  opened->ranks_ = ranks;
+  opened->place_ = CheckpointPlace::kStorage;
+  return opened;
+}
+
+Status SavedCheckpoint::Read(std::span<const Shard> wanted, std::span<std::byte* const> data) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    HZ_RETURN_IF_ERROR(reader_.Read(wanted[i], data[i]));
+  }
+  return Status::Ok();
+}
+
+}  // namespace harmonaize
