@@ -80,7 +80,9 @@ void KeptParts::LookAfterJob(const Look& look, bool is_here, ByBuffer* parts) {
   NewestParts newest_parts;
   for (auto& [buffer, part] : *parts) {
     part.is_orphan = part.is_orphan || !look.has_rank(part);
-    if (is_here || !part.is_orphan) part.job_seen_seconds = look.now_seconds;
+    // A job may have gone before the first look.
+    const bool is_new = part.job_seen_seconds == 0;
+    if (is_here || is_new || !part.is_orphan) part.job_seen_seconds = look.now_seconds;
     if (!part.is_orphan || part.state == PartState::kNothing) continue;
     NewestPart& newest = newest_parts[{part.communicator, part.rank}];
     if (part.round < newest.round) continue;

@@ -148,6 +148,22 @@ inline void Fill(SizeOfferMessage& offer) {
   offer.ranks = 2;
 }
 
+inline void Fill(PartSavedMessage& part) {
+  part.about = 1;
+  part.round = 1;
+}
+
+inline void Fill(RoundCompleteMessage& message) {
+  message.about = 1;
+  message.round = 1;
+}
+
+inline void Fill(ChoiceMessage& message) {
+  message.about = 1;
+  message.number = 1;
+  message.choice = {'a'};
+}
+
 inline void Fill(EventMessage& event) {
   event.about = 1;
   event.unique = 2;

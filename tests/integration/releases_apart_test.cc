@@ -106,7 +106,7 @@ void ExpectRefused(const std::string& spoken, const std::vector<std::string>& to
 
 TEST(ReleasesApart, ADaemonServesClientsOfEarlierReleasesBesideItsOwn) {
   const DaemonProcess daemon;
-  ExpectTogether({"19", "19-20", "", "20-22"}, {19, 20, kProtocolVersion, kProtocolVersion});
+  ExpectTogether({"19", "19-20", "", "20-23"}, {19, 20, kProtocolVersion, kProtocolVersion});
 }
 
 TEST(ReleasesApart, AClientWorksAtDaemonsOfEarlierReleases) {
@@ -270,10 +270,10 @@ TEST(ClusterReleasesApart, AClusterWorksWhileItsHostsAreUpdatedOneByOne) {
 }
 
 TEST(ClusterReleasesApart, TwoOfTheLatestReleaseSpeakItsVersion) {
-  MixedCluster cluster("6-7", "");
+  MixedCluster cluster("6-8", "");
   RunOnHosts(cluster.get(), {0, 1},
              [](int, ncclComm_t communicator) { EXPECT_EQ(CountRanks(communicator), 2); });
-  EXPECT_EQ(LinkVersions(cluster->daemon(0)), std::vector<int>{7});
+  EXPECT_EQ(LinkVersions(cluster->daemon(0)), std::vector<int>{8});
 }
 
 TEST(ClusterReleasesApart, WhatTheOtherHostDoesNotKnowIsRefusedInWords) {
@@ -331,8 +331,8 @@ TEST(ClusterReleasesApart, OffersPassOverAHostThatDoesNotKnowThem) {
 }
 
 TEST(ClusterReleasesApart, HostsThatAreFurtherApartSaySo) {
-  for (const auto& [first, second, which] : {std::tuple{"8-9", "", "update this daemon"},
-                                             std::tuple{"", "8-9", "update the other daemon"}}) {
+  for (const auto& [first, second, which] : {std::tuple{"9-10", "", "update this daemon"},
+                                             std::tuple{"", "9-10", "update the other daemon"}}) {
     MixedCluster cluster(first, second);
     HostedRanks ranks(cluster.get(), {0, 1});
     ranks.Start([&](int rank) {
@@ -350,8 +350,8 @@ TEST(ClusterReleasesApart, HostsThatAreFurtherApartSaySo) {
     ASSERT_EQ(others.size(), 1u);
     const std::string why = others.begin()->get<std::string>();
     EXPECT_NE(why.find("of the protocol between daemons"), std::string::npos) << why;
-    EXPECT_NE(why.find("versions 8 to 9"), std::string::npos) << why;
-    EXPECT_NE(why.find("versions 6 to 7"), std::string::npos) << why;
+    EXPECT_NE(why.find("versions 9 to 10"), std::string::npos) << why;
+    EXPECT_NE(why.find("versions 6 to 8"), std::string::npos) << why;
     EXPECT_NE(why.find(which), std::string::npos) << why;
     const Ended table = RunCommand({"status"}, cluster->daemon(1).socket_path());
     EXPECT_NE(table.output.find("it cannot work with "), std::string::npos) << table.output;

@@ -1,0 +1,227 @@
+// Checkpoints that ranks save in memory, and others read after their end.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harmonaize.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/hosts_case.h"
+#include "tests/support/other_users.h"
+#include "tests/support/rank_runner.h"
+#include "tests/support/saved_model.h"
+
+namespace harmonaize::testing {
+namespace {
+
+constexpr const char* kFirstName = "127.0.0.1:29811";
+constexpr const char* kLaterName = "127.0.0.1:29812";
+
+/// Gives this process and its children a job of this name.
+void NameJob(const char* name) {
+  setenv("HARMONAIZE_JOB", name, 1);
+}
+
+hzCheckpointer_t MakeSaver(ncclComm_t comm) {
+  hzCheckpointer_t saver = nullptr;
+  EXPECT_NCCL(hzCheckpointerCreate(comm, nullptr, &saver));
+  return saver;
+}
+
+/// Runs ranks that save these steps, do `last`, and are killed all at once.
+void SaveAndDie(int ranks, const std::vector<uint64_t>& steps,
+                const std::function<void(int rank, ncclComm_t, hzCheckpointer_t)>& last = {}) {
+  const std::vector<int> statuses = RunAsProcesses(ranks, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kFirstName, ranks, rank, &comm) != ncclSuccess) return 2;
+    const hzCheckpointer_t saver = MakeSaver(comm);
+    for (const uint64_t step : steps) EXPECT_NCCL(SavedModel(rank, ranks, step).Save(saver));
+    EXPECT_NCCL(hzCheckpointWait(saver, steps.back(), hzInMemory, 60'000));
+    if (last) last(rank, comm, saver);
+    if (::testing::Test::HasFailure()) return 1;
+    // All have come so far before the first one is gone.
+    EXPECT_EQ(CountRanks(comm), ranks);
+    kill(getpid(), SIGKILL);
+    return 3;
+  });
+  for (const int status : statuses) {
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  }
+}
+
+/// Has so many ranks read the newest checkpoint, and expects it to be that of a step.
+void ExpectRead(int ranks, uint64_t step) {
+  const std::vector<int> statuses = RunAsProcesses(ranks, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kLaterName, ranks, rank, &comm) != ncclSuccess) return 2;
+    hzCheckpoint_t found = nullptr;
+    EXPECT_NCCL(hzCheckpointOpen(comm, nullptr, -1, &found));
+    if (found == nullptr) return 3;
+    hzCheckpointInfo_t info = HZ_CHECKPOINT_INFO_INITIALIZER;
+    EXPECT_NCCL(hzCheckpointGetInfo(found, &info));
+    EXPECT_EQ(info.step, step);
+    EXPECT_STREQ(info.place, "memory");
+    EXPECT_EQ(info.tensors, 5u);
+    EXPECT_EQ(SavedModel::Compare(found, rank, ranks, step), "");
+    EXPECT_NCCL(hzCheckpointClose(found));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(static_cast<size_t>(ranks), 0));
+}
+
+/// Expects that ranks find no checkpoint, all of them.
+void ExpectNone(int ranks) {
+  const std::vector<int> statuses = RunAsProcesses(ranks, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kLaterName, ranks, rank, &comm) != ncclSuccess) return 2;
+    hzCheckpoint_t found = nullptr;
+    EXPECT_EQ(hzCheckpointOpen(comm, nullptr, -1, &found), ncclSystemError);
+    EXPECT_MENTIONS(nullptr, "there is no checkpoint of this job in memory");
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(static_cast<size_t>(ranks), 0));
+}
+
+TEST(Checkpoints, AreReadByOtherNumbersOfRanksWhenAllThatSavedAreDead) {
+  const DaemonProcess daemon;
+  NameJob("train");
+  SaveAndDie(4, {10, 20, 30});
+  for (const int ranks : {3, 2, 6}) ExpectRead(ranks, 30);
+}
+
+TEST(Checkpoints, ASaveThatNotAllHaveEndedLeavesTheOneBefore) {
+  const DaemonProcess daemon;
+  NameJob("train");
+  SaveAndDie(3, {10, 20}, [](int rank, ncclComm_t, hzCheckpointer_t saver) {
+    const SavedModel model(rank, 3, 30);
+    if (rank != 1) {
+      EXPECT_NCCL(model.Save(saver));
+      return;
+    }
+    // Its memory is half written when it dies.
+    std::vector<void*> rooms(model.shards().size());
+    EXPECT_NCCL(hzCheckpointBegin(saver, 30, 0, model.shards().data(), model.shards().size(),
+                                  rooms.data()));
+    *static_cast<int*>(rooms[0]) = 1;
+  });
+  ExpectRead(3, 20);
+}
+
+TEST(Checkpoints, TheNewestOfALaterRunTakesThePlaceOfAnEarlierOnes) {
+  const DaemonProcess daemon;
+  NameJob("train");
+  SaveAndDie(2, {100});
+  // It goes back, and comes to less than it had.
+  SaveAndDie(3, {40, 50});
+  ExpectRead(2, 50);
+}
+
+TEST(Checkpoints, RanksThatSaveDifferentStepsAreTold) {
+  const DaemonProcess daemon;
+  NameJob("train");
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kFirstName, 2, rank, &comm) != ncclSuccess) return 2;
+    const hzCheckpointer_t saver = MakeSaver(comm);
+    const auto step = static_cast<uint64_t>(7 + rank);
+    // The one that comes last is told at once, the other with its next save.
+    const ncclResult_t first = SavedModel(rank, 2, step).Save(saver);
+    const ncclResult_t second = SavedModel(rank, 2, 9).Save(saver);
+    EXPECT_TRUE(first == ncclInvalidUsage || second == ncclInvalidUsage);
+    EXPECT_MENTIONS(nullptr, "ranks save different steps at the same time");
+    EXPECT_EQ(CountRanks(comm), 2) << "the communicator goes on";
+    EXPECT_NCCL(hzCheckpointerDestroy(saver));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(2, 0));
+}
+
+TEST(Checkpoints, TheMemoryIsGivenBackAtTheEnd) {
+  const DaemonProcess daemon;
+  NameJob("train");
+  const int before = daemon.OpenDescriptors();
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kFirstName, 2, rank, &comm) != ncclSuccess) return 2;
+    const hzCheckpointer_t saver = MakeSaver(comm);
+    for (uint64_t step = 1; step <= 3; ++step) EXPECT_NCCL(SavedModel(rank, 2, step).Save(saver));
+    EXPECT_EQ(CountRanks(comm), 2);
+    EXPECT_NCCL(hzCheckpointerDestroy(saver));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(2, 0));
+  EXPECT_TRUE(daemon.SettlesTo(before));
+  ExpectNone(2);
+}
+
+TEST(Checkpoints, TheirMemoryIsGivenBackSomeTimeAfterTheJob) {
+  const DaemonProcess daemon("[checkpoint]\nkeep_seconds = 0.5\n");
+  NameJob("train");
+  const int before = daemon.OpenDescriptors();
+  SaveAndDie(2, {10});
+  EXPECT_TRUE(daemon.SettlesTo(before));
+  ExpectNone(2);
+}
+
+TEST(Checkpoints, NobodyElseReadsThem) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const DaemonProcess daemon;
+  std::filesystem::permissions(daemon.folder(), std::filesystem::perms(0755));
+  NameJob("train");
+  SaveAndDie(2, {10});
+  const pid_t stranger = StartAs(kAlice, [] {
+    ExpectNone(2);
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_EQ(StatusOf(stranger), 0);
+  NameJob("another");
+  ExpectNone(2);
+  NameJob("train");
+  ExpectRead(2, 10);
+}
+
+TEST(Checkpoints, NobodyTakesMoreMemoryThanItMay) {
+  const DaemonProcess daemon("[quota]\ncheckpoint_bytes = 1_500_000\n");
+  NameJob("train");
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kFirstName, 2, rank, &comm) != ncclSuccess) return 2;
+    const hzCheckpointer_t saver = MakeSaver(comm);
+    std::vector<std::byte> data(1 << 20);
+    const int64_t length = static_cast<int64_t>(data.size());
+    hzShard_t shard = HZ_SHARD_INITIALIZER;
+    const std::string name = "large." + std::to_string(rank);
+    shard.name = name.c_str();
+    shard.type = hzUint8;
+    shard.dimensions = 1;
+    shard.global_shape = &length;
+    shard.data = data.data();
+    const ncclResult_t saved = hzCheckpointSave(saver, 1, 0, &shard, 1);
+    if (saved != ncclSuccess) {
+      EXPECT_EQ(saved, ncclInvalidUsage);
+      EXPECT_MENTIONS(nullptr, "bytes of checkpoints in memory");
+    }
+    int counts[2] = {saved == ncclSuccess ? 1 : 0, 1};
+    EXPECT_NCCL(ncclAllReduce(counts, counts, 2, ncclInt, ncclSum, comm, nullptr));
+    EXPECT_EQ(counts[0], 1) << "the first one has taken what there is";
+    EXPECT_EQ(counts[1], 2) << "the communicator goes on";
+    EXPECT_NCCL(hzCheckpointerDestroy(saver));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(2, 0));
+}
+
+}  // namespace
+}  // namespace harmonaize::testing
