@@ -69,11 +69,13 @@ std::vector<std::byte> ModelBytes(const Shard& shard, uint64_t step) {
   }
   const uint64_t first =
       shard.box.offset.empty() ? 0 : static_cast<uint64_t>(shard.box.offset[0]) * row_bytes;
+  uint64_t word = 0;
   for (uint64_t i = 0; i < bytes.size(); ++i) {
     const uint64_t at = first + i;
-    auto value = static_cast<unsigned>(MixBits(seed + at / 8) >> (8 * (at % 8))) & 0xff;
-    if (shard.type == ElementType::kBool) value &= 1;
-    bytes[i] = static_cast<std::byte>(value);
+    if (i == 0 || at % 8 == 0) word = MixBits(seed + at / 8);
+    bytes[i] = static_cast<std::byte>(word >> (8 * (at % 8)));
+    // A value that is neither 0 nor 1 is none.
+    if (shard.type == ElementType::kBool) bytes[i] &= std::byte{1};
   }
   return bytes;
 }
