@@ -17,6 +17,8 @@ pkg_check_modules(NETLINK REQUIRED IMPORTED_TARGET libnl-route-3.0)
 # Boost.Graph, Asio and Beast through their headers alone.
 find_package(Boost 1.74 REQUIRED)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
+# For files of PyTorch, which are ZIP archives.
+find_package(ZLIB REQUIRED)
 # For the daemon's logs of events.
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 # For the daemon's HTTP server, and the sources that it polls.

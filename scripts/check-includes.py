@@ -19,18 +19,19 @@ LAYERS = [
     ["src/base"],
     ["src/numerics", "src/memory"],
     ["src/ipc", "src/schedule", "src/events", "src/requirements", "src/checkpoint"],
-    ["src/topology", "src/transport", "src/probing"],
+    ["src/topology", "src/transport", "src/probing", "src/store"],
     ["src/planner", "src/executor"],
     ["src/client"],
 ]
 
 LIBRARY = [module for layer in LAYERS for module in layer]
-BELOW_CLIENT = [module for module in LIBRARY if module != "src/client"]
+# Only the tenant's own programs write to stores of checkpoints.
+BELOW_CLIENT = [module for module in LIBRARY if module not in ("src/client", "src/store")]
 
 # What brings libraries that must not be loaded into a tenant (hwloc, libcrypto, UCX), or is of no use there (events are
 # made by daemons; a tenant gets them as text): the client and what stands on it go without, and so must whatever the
 # client includes.
-NOT_FOR_TENANTS = ["src/topology", "src/transport", "src/probing", "src/events"]
+NOT_FOR_TENANTS = ["src/topology", "src/transport", "src/probing", "src/events", "src/store"]
 TENANT_SIDE = [module for module in LIBRARY if module not in NOT_FOR_TENANTS]
 
 # The daemon's rooms, lowest first, as the library's modules.
@@ -75,6 +76,8 @@ TOPS = {
     "include": [],
     # Tenants run it, but do not load it: it may bring hwloc along. Daemons alone talk to daemons.
     "cli": [module for module in LIBRARY if module != "src/transport"],
+    # It writes the checkpoints of a rank, as a process of its own.
+    "writer": ["src/base", "src/ipc", "src/checkpoint", "src/store"],
     "shim": TENANT_SIDE + ["include"],
     "plugins": TENANT_SIDE + ["include"],
     "perf": ["include", "src/base", "src/numerics", "src/topology", "src/transport"],
@@ -88,7 +91,7 @@ TOPS = {
     "perf/elasticity": ["daemon/elasticity", "src/base"],
     "examples": ["include", "src/base", "src/numerics"],
     # Tests may look everywhere; nobody looks into the tests.
-    "tests": LIBRARY + DAEMON + ["include", "daemon", "cli", "shim", "plugins", "perf",
+    "tests": LIBRARY + DAEMON + ["include", "daemon", "cli", "writer", "shim", "plugins", "perf",
                         "perf/elasticity", "perf/fabric", "perf/network", "perf/simulator", "examples"],
 }
 
@@ -98,6 +101,7 @@ ONLY_SEES = {
     "src/checkpoint": ["src/base"],
     "src/topology": ["src/base", "src/schedule"],
     "src/probing": ["src/base"],
+    "src/store": ["src/base", "src/checkpoint"],
     "src/transport": ["src/base", "src/numerics", "src/memory", "src/ipc", "src/schedule"],
     # It is simulated without a daemon.
     "daemon/elasticity": ["src/base"],

@@ -18,6 +18,7 @@ packages=(
   libbenchmark-dev libboost-dev libcli11-dev libfmt-dev libgtest-dev libhwloc-dev libhwy-dev
   libnats-dev libnl-3-dev libnl-route-3-dev libseccomp-dev libspdlog-dev libsqlite3-dev libssl-dev
   libsystemd-dev libtomlplusplus-dev libucx-dev libxxhash-dev nlohmann-json3-dev openssl prometheus-cpp-dev systemd
+  zlib1g-dev
 )
 
 for option in "$@"; do

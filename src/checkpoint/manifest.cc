@@ -256,6 +256,16 @@ Result<PartManifest> ParseManifest(std::string_view text) {
   }
 }
 
+Result<PartManifest> ParseManifestHead(std::string_view text) {
+  try {
+    HZ_ASSIGN_OR_RETURN(const json first, LineIn(&text));
+    HZ_ASSIGN_OR_RETURN(PartHead head, HeadIn(first));
+    return std::move(head.manifest);
+  } catch (const std::exception& error) {
+    return InternalError("cannot read a manifest: {}", error.what());
+  }
+}
+
 std::string CommitText(const CommitRecord& record) {
   json parts = json::array();
   for (const ManifestDigest& digest : record.parts) {

@@ -92,6 +92,9 @@ std::string ManifestText(const PartManifest& manifest);
 /// passed CheckShard and lies in its object, and every object's name is IsObjectName.
 Result<PartManifest> ParseManifest(std::string_view text);
 
+/// Reads what the first line says. Errors: kInvalidArgument.
+Result<PartManifest> ParseManifestHead(std::string_view text);
+
 /// Returns a record's text, the same whoever makes it.
 std::string CommitText(const CommitRecord& record);
 /// Reads it. Errors: kInvalidArgument, with what is wrong with it.

@@ -80,22 +80,6 @@ CheckpointSummary Summarize(const Folder& steps, const std::string& name, const 
   return summary;
 }
 
-Result<std::vector<CheckpointSummary>> ListIn(const Folder& steps) {
-  HZ_ASSIGN_OR_RETURN(const std::vector<std::string> names, steps.Names());
-  std::vector<CheckpointSummary> list;
-  for (const std::string& name : names) {
-    if (const std::optional<CheckpointId> id = CheckpointIdOf(name)) {
-      list.push_back(Summarize(steps, name, *id));
-    }
-  }
-  const auto order = [](const CheckpointSummary& one) {
-    return std::tuple(one.is_committed, one.number, one.id);
-  };
-  std::sort(list.begin(), list.end(),
-            [&](const auto& one, const auto& other) { return order(one) > order(other); });
-  return list;
-}
-
 }  // namespace
 
 Result<FileDescriptor> ShareCheckpoint(const Folder& checkpoint, int open_flags) {
@@ -117,10 +101,26 @@ Result<FileDescriptor> ShareCheckpoint(const Folder& checkpoint, int open_flags)
   return lock;
 }
 
+Result<std::vector<CheckpointSummary>> ListCheckpointsIn(const Folder& steps) {
+  HZ_ASSIGN_OR_RETURN(const std::vector<std::string> names, steps.Names());
+  std::vector<CheckpointSummary> list;
+  for (const std::string& name : names) {
+    if (const std::optional<CheckpointId> id = CheckpointIdOf(name)) {
+      list.push_back(Summarize(steps, name, *id));
+    }
+  }
+  const auto order = [](const CheckpointSummary& one) {
+    return std::tuple(one.is_committed, one.number, one.id);
+  };
+  std::sort(list.begin(), list.end(),
+            [&](const auto& one, const auto& other) { return order(one) > order(other); });
+  return list;
+}
+
 Result<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& folder) {
   return Guarded([&]() -> Result<std::vector<CheckpointSummary>> {
     HZ_ASSIGN_OR_RETURN(const Folder steps, OpenSteps(folder));
-    return ListIn(steps);
+    return ListCheckpointsIn(steps);
   });
 }
 
@@ -134,7 +134,7 @@ Result<std::unique_ptr<StoredCheckpoint>> StoredCheckpoint::Open(const std::stri
     }
     // The newest one may be removed between the list and its lock, after a newer one has come.
     for (int i = 0; i < kTries; ++i) {
-      HZ_ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> list, ListIn(steps));
+      HZ_ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> list, ListCheckpointsIn(steps));
       const auto found =
           std::find_if(list.begin(), list.end(), [&](const CheckpointSummary& summary) {
             return summary.is_committed && (!step.has_value() || summary.id.step == *step);

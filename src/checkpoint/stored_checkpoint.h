@@ -37,6 +37,8 @@ struct CheckpointSummary {
 /// Returns the checkpoints of a store, the newest first and those that are not committed last.
 /// Errors: kUnavailable if the folder is no store; kSystemError.
 Result<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& folder);
+/// Returns the same of the folder of a store in which its checkpoints lie.
+Result<std::vector<CheckpointSummary>> ListCheckpointsIn(const Folder& steps);
 
 /// Where a shard of a stored checkpoint lies.
 struct ShardPlace {
