@@ -19,6 +19,7 @@ np = pytest.importorskip("numpy", reason="NumPy is not installed: apt-get instal
 
 from foreign_files import (
     Call,
+    Classes,
     DcpWriter,
     Global,
     Tensor,
@@ -27,7 +28,6 @@ from foreign_files import (
     pickled,
     safetensors,
     tensor,
-    torch_modules,
     torch_saved,
 )
 from harmonaize.checkpoint.element_type import ElementType
@@ -193,7 +193,7 @@ def test_what_state_files_hold_is_read(tmp_path: pathlib.Path) -> None:
     assert one.objects["ordered.0.x"] == 1
     assert one.objects["counter.0.a"] == 2
     assert one.objects["default.0.k"] == [1]
-    assert one.objects["numbers.0"] == state["numbers"] or found.get("numbers") == state["numbers"]
+    assert found["numbers"] == state["numbers"]
     assert (found["size"], found["device"], found["dtype"].name) == ((2, 3), "cuda:1", "bfloat16")
 
 
@@ -212,7 +212,7 @@ def test_numpy_s_arrays_and_numbers_are_read(tmp_path: pathlib.Path, protocol: i
     found = typing.cast("list[typing.Any]", one.objects[""])
     for read, value in zip(found, values, strict=True):
         assert np.array_equal(read, value)
-        assert (read.dtype, read.shape) == (value.dtype, value.shape)
+        assert (read.dtype.name, read.shape) == (value.dtype.name, value.shape)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ ENTRY = {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}
         ({"a": {**ENTRY, "shape": [-4]}}, b"1234", "extent"),
         ({"a": {**ENTRY, "shape": [True, 4]}}, b"1234", "extent"),
         ({"a": {**ENTRY, "shape": [4.0]}}, b"1234", "extent"),
-        ({"a": {**ENTRY, "shape": [1 << 62, 1 << 62, 0]}}, b"1234", "more elements"),
+        ({"a": {**ENTRY, "shape": [1 << 62, 1 << 62, 0]}}, b"1234", "extent"),
         ({"a": {**ENTRY, "shape": [1] * 40}}, b"1234", "dimensions"),
         ({"a": {**ENTRY, "dtype": "F4"}}, b"1234", "'F4'"),
         ({"a": {**ENTRY, "dtype": ["U8"]}}, b"1234", "list"),
@@ -403,9 +403,8 @@ TILES = [((0, 0), (5, 3)), ((0, 3), (5, 4)), ((5, 0), (5, 3)), ((5, 3), (5, 4))]
 
 
 @pytest.fixture
-def writer() -> typing.Iterator[DcpWriter]:
-    with torch_modules(*VERSIONS[-1]) as classes:
-        yield DcpWriter(classes)
+def writer() -> DcpWriter:
+    return DcpWriter(Classes(*VERSIONS[-1]))
 
 
 @pytest.mark.parametrize(("package", "properties"), VERSIONS)
@@ -413,15 +412,14 @@ def writer() -> typing.Iterator[DcpWriter]:
 def test_folders_of_all_versions_are_read(
     tmp_path: pathlib.Path, package: str, properties: str, protocol: int
 ) -> None:
-    with torch_modules(package, properties) as classes:
-        writer = DcpWriter(classes)
-        writer.add_tensor("model.rows", WEIGHTS, ROWS)
-        writer.add_tensor("model.tiles", WEIGHTS * 2, TILES)
-        writer.add_tensor("bits", BITS, [((0, 0), (3, 4))])
-        writer.add_tensor("scalar", np.array(4.0, np.float32), [((), ())])
-        writer.add_object("step", 12)
-        writer.add_object("args", {"lr": [0.1]})
-        folder = writer.write(tmp_path / "folder", protocol)
+    writer = DcpWriter(Classes(package, properties))
+    writer.add_tensor("model.rows", WEIGHTS, ROWS)
+    writer.add_tensor("model.tiles", WEIGHTS * 2, TILES)
+    writer.add_tensor("bits", BITS, [((0, 0), (3, 4))])
+    writer.add_tensor("scalar", np.array(4.0, np.float32), [((), ())])
+    writer.add_object("step", 12)
+    writer.add_object("args", {"lr": [0.1]})
+    folder = writer.write(tmp_path / "folder", protocol)
     one = open_foreign(folder)
     assert (one.kind, one.step) == ("dcp", 12)
     assert dict(one.objects) == {"step": 12, "args": {"lr": [0.1]}}
@@ -454,17 +452,17 @@ def test_only_the_files_of_a_box_are_read(tmp_path: pathlib.Path, writer: DcpWri
 
 def changed_index(writer: DcpWriter, **fields: object) -> None:
     for name, value in fields.items():
-        setattr(next(iter(writer.places)), name, value)
+        next(iter(writer.places)).fields[name] = value
 
 
 def changed_info(writer: DcpWriter, **fields: object) -> None:
     for name, value in fields.items():
-        setattr(next(iter(writer.places.values())), name, value)
+        next(iter(writer.places.values())).fields[name] = value
 
 
 def changed_entry(writer: DcpWriter, **fields: object) -> None:
     for name, value in fields.items():
-        setattr(writer.entries["w"], name, value)
+        writer.entries["w"].fields[name] = value
 
 
 @pytest.mark.parametrize(
@@ -495,15 +493,15 @@ def changed_entry(writer: DcpWriter, **fields: object) -> None:
         (lambda w: changed_entry(w, size="x"), "no shape"),
         (lambda w: changed_entry(w, chunks=None), "no tensor"),
         (lambda w: changed_entry(w, chunks=[1]), "is none"),
-        (lambda w: changed_entry(w, chunks=[w.entries["w"].chunks[0]] * 2), "overlap"),
-        (lambda w: changed_entry(w, chunks=w.entries["w"].chunks[1:]), "28 elements are missing"),
+        (lambda w: changed_entry(w, chunks=[w.entries["w"].fields["chunks"][0]] * 2), "overlap"),
+        (lambda w: changed_entry(w, chunks=w.entries["w"].fields["chunks"][1:]), "28 elements are missing"),
         (lambda w: changed_entry(w, properties=None), "no tensor"),
-        (lambda w: changed_entry(w, properties=w.classes.Bytes()), "no type"),
+        (lambda w: changed_entry(w, properties=w.classes.bytes()), "no type"),
         (lambda w: w.entries.update(w=5), "neither tensor nor bytes"),
-        (lambda w: w.entries.update({5: w.classes.Bytes()}), "no name"),
+        (lambda w: w.entries.update({5: w.classes.bytes()}), "no name"),
         (lambda w: w.places.update({5: 6}), "no name"),
         (lambda w: w.places.clear(), "does not say where"),
-        (lambda w: w.places.update({w.classes.Index("v"): next(iter(w.places.values()))}), "twice"),
+        (lambda w: w.places.update({w.classes.index("v"): next(iter(w.places.values()))}), "twice"),
     ],
 )
 def test_metadata_that_is_not_sound_is_refused(
@@ -531,7 +529,7 @@ def test_a_part_that_repeats_its_bytes_is_refused(tmp_path: pathlib.Path, writer
     writer.add_tensor("w", np.zeros((10, 7), np.float32), [((0, 0), (10, 7))])
     writer.files["__0_0.distcp"] = torch_saved(Tensor(np.zeros(1, np.float32), (1000, 700), (0, 0)))
     changed_info(writer, length=len(writer.files["__0_0.distcp"]))
-    changed_entry(writer, size=(1000, 700), chunks=[writer.classes.Chunk((0, 0), (1000, 700))])
+    changed_entry(writer, size=(1000, 700), chunks=[writer.classes.chunk((0, 0), (1000, 700))])
     one = open_foreign(writer.write(tmp_path / "folder"))
     with pytest.raises(ForeignFormatError, match="larger than its bytes"):
         one.read("w")
@@ -650,7 +648,7 @@ def test_what_is_missing_is_named(tmp_path: pathlib.Path) -> None:
         ({"mp_rank_01_model_states.pt": b""}, "ds_to_universal"),
         ({"layer_0_expert_1_mp_rank_00_model_states.pt": b""}, "experts"),
         ({"bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt": b""}, "two files for one rank"),
-        ({last: short}, "files of two checkpoints are mixed"),
+        ({last: short}, "too short"),
         ({last: torch_saved({"optimizer_state_dict": {}})}, "no state of ZeRO's optimizer"),
         ({last: torch_saved([])}, "holds no dictionary"),
         ({first: torch_saved({"optimizer_state_dict": {"zero_stage": 4}})}, "stage of ZeRO"),

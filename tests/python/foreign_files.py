@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import io
 import json
 import pathlib
 import pickle
 import struct
-import sys
-import types
 import typing
 import zipfile
 
@@ -90,6 +87,12 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
             if value.state is not None:
                 self.save(value.state)
                 self.write(pickle.BUILD)
+        elif isinstance(value, Fields):
+            self.save(value.target)
+            self.write(pickle.EMPTY_TUPLE + pickle.NEWOBJ)
+            if value.fields:
+                self.save(value.fields)
+                self.write(pickle.BUILD)
         elif isinstance(value, Tensor):
             hooks = Call(Global("collections", "OrderedDict"))
             parts = (value.storage, value.offset, value.shape, value.strides, False, hooks)
@@ -132,32 +135,50 @@ def describe(array: Array, begin: int, kind: str = "F32") -> dict[str, object]:
     return {"dtype": kind, "shape": list(array.shape), "data_offsets": [begin, begin + array.nbytes]}
 
 
-@contextlib.contextmanager
-def torch_modules(package: str, properties: str) -> typing.Iterator[types.SimpleNamespace]:
-    """Has modules with the classes of `.metadata`, as if PyTorch had made them; `properties` is where TensorProperties is."""
+class Fields:
+    """An object of a data class: pickle makes it without its constructor, and gives it its fields."""
 
-    def made(module: str, name: str, *fields: str) -> type:
-        one = dataclasses.make_dataclass(name, [(field, object, None) for field in fields], eq=False)
-        one.__module__ = module
-        holder = sys.modules.setdefault(module, types.ModuleType(module))
-        setattr(holder, name, one)
-        return one
+    def __init__(self, target: Global, **fields: object) -> None:
+        """Takes the class, and the fields."""
+        self.target = target
+        self.fields = fields
 
-    before = dict(sys.modules)
-    metadata, filesystem = f"{package}.metadata", f"{package}.filesystem"
-    try:
-        yield types.SimpleNamespace(
-            Metadata=made(metadata, "Metadata", "state_dict_metadata", "planner_data", "storage_data", "storage_meta"),
-            Tensor=made(metadata, "TensorStorageMetadata", "properties", "size", "chunks"),
-            Bytes=made(metadata, "BytesStorageMetadata"),
-            Chunk=made(metadata, "ChunkStorageMetadata", "offsets", "sizes"),
-            Index=made(metadata, "MetadataIndex", "fqn", "offset", "index"),
-            Info=made(filesystem, "_StorageInfo", "relative_path", "offset", "length", "transform_descriptors"),
-            properties=Global(properties, "TensorProperties"),
-        )
-    finally:
-        for name in set(sys.modules) - set(before):
-            del sys.modules[name]
+
+class Classes:
+    """The classes of `.metadata`, where a version of PyTorch has them."""
+
+    def __init__(self, package: str, properties: str) -> None:
+        """Takes the package of them, and the module of TensorProperties."""
+        self._package = package
+        self.properties = Global(properties, "TensorProperties")
+
+    def metadata(self, entries: object, places: object) -> Fields:
+        """Returns the object of the whole file."""
+        return self._made("Metadata", state_dict_metadata=entries, planner_data=None, storage_data=places)
+
+    def tensor(self, properties: object, size: object, chunks: object) -> Fields:
+        """Returns what describes a tensor."""
+        return self._made("TensorStorageMetadata", properties=properties, size=size, chunks=chunks)
+
+    def bytes(self) -> Fields:
+        """Returns what describes bytes."""
+        return self._made("BytesStorageMetadata")
+
+    def chunk(self, offset: object, shape: object) -> Fields:
+        """Returns a part of a tensor."""
+        return self._made("ChunkStorageMetadata", offsets=offset, sizes=shape)
+
+    def index(self, name: object, offset: object = None, place: object = None) -> Fields:
+        """Returns what names a part."""
+        return self._made("MetadataIndex", fqn=name, offset=offset, index=place)
+
+    def info(self, file: object, offset: object, length: object) -> Fields:
+        """Returns where a part lies."""
+        target = Global(f"{self._package}.filesystem", "_StorageInfo")
+        return Fields(target, relative_path=file, offset=offset, length=length)
+
+    def _made(self, name: str, **fields: object) -> Fields:
+        return Fields(Global(f"{self._package}.metadata", name), **fields)
 
 
 def size(*extents: int) -> Call:
@@ -174,8 +195,8 @@ _FORMATS = {
 class DcpWriter:
     """Writes a folder as torch.distributed.checkpoint does. What is written may be changed before `write`."""
 
-    def __init__(self, classes: types.SimpleNamespace) -> None:
-        """Takes the classes of `torch_modules`."""
+    def __init__(self, classes: Classes) -> None:
+        """Takes the classes of a version."""
         self.classes = classes
         self.files: dict[str, bytes] = {}
         self.entries: dict[str, typing.Any] = {}
@@ -189,29 +210,29 @@ class DcpWriter:
         kind = Global("torch", "bfloat16" if whole.dtype == np.uint16 else whole.dtype.name)
         # NEWOBJ and a tuple are what pickle makes of __getstate__; a call and a state are as good.
         properties = Call(c.properties, state=(kind, layout, False, encoding, False))
-        chunks = [c.Chunk(size(*offset), size(*shape)) for offset, shape in cuts]
-        self.entries[name] = c.Tensor(properties, size(*whole.shape), chunks)
+        chunks = [c.chunk(size(*offset), size(*shape)) for offset, shape in cuts]
+        self.entries[name] = c.tensor(properties, size(*whole.shape), chunks)
         for place, (offset, shape) in enumerate(cuts):
             box = tuple(slice(first, first + extent) for first, extent in zip(offset, shape, strict=True))
             data = torch_saved(tensor(np.ascontiguousarray(whole[box]).reshape(shape)))
-            self.add_item(c.Index(name, size(*offset), place), f"__{place % 2}_0.distcp", data)
+            self.add_item(c.index(name, size(*offset), place), f"__{place % 2}_0.distcp", data)
 
     def add_object(self, name: str, value: object) -> None:
         """Adds an object that is no tensor."""
-        self.entries[name] = self.classes.Bytes()
-        self.add_item(self.classes.Index(name, None, None), "__0_0.distcp", torch_saved(value))
+        self.entries[name] = self.classes.bytes()
+        self.add_item(self.classes.index(name), "__0_0.distcp", torch_saved(value))
 
     def add_item(self, index: object, file: str, data: bytes) -> None:
         """Adds bytes to a file, and where they are."""
         before = self.files.get(file, b"")
         self.files[file] = before + data
-        self.places[index] = self.classes.Info(file, len(before), len(data))
+        self.places[index] = self.classes.info(file, len(before), len(data))
 
     def write(self, folder: pathlib.Path, protocol: int = 4) -> pathlib.Path:
         """Writes the folder, and returns it."""
         folder.mkdir()
         for name, data in self.files.items():
             (folder / name).write_bytes(data)
-        metadata = self.classes.Metadata(self.entries, None, self.places)
+        metadata = self.classes.metadata(self.entries, self.places)
         (folder / ".metadata").write_bytes(pickled(metadata, protocol)[0])
         return folder

@@ -30,7 +30,7 @@ def flatten(root: object, where: str) -> Flat:
     ForeignFormatError: two have one name, or a name is too long.
     """
     flat = Flat({}, {})
-    if isinstance(root, dict | list | tuple):
+    if isinstance(root, dict) or _is_walked(root):
         _add_children(flat, "", root, where)
     else:
         _add(flat, "", root, where)
