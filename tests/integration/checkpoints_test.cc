@@ -13,6 +13,7 @@
 
 #include "harmonaize.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/eventually.h"
 #include "tests/support/hosts_case.h"
 #include "tests/support/other_users.h"
 #include "tests/support/rank_runner.h"
@@ -29,9 +30,30 @@ void NameJob(const char* name) {
   setenv("HARMONAIZE_JOB", name, 1);
 }
 
-hzCheckpointer_t MakeSaver(ncclComm_t comm) {
+/// A folder for a store, removed at the end.
+class StoreFolder {
+ public:
+  StoreFolder() {
+    std::string name = ::testing::TempDir() + "harmonaize-store-XXXXXX";
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  ~StoreFolder() { std::filesystem::remove_all(folder_); }
+  StoreFolder(const StoreFolder&) = delete;
+  StoreFolder& operator=(const StoreFolder&) = delete;
+
+  std::string path() const { return folder_ / "store"; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// With `folder` "" checkpoints stay in memory.
+hzCheckpointer_t MakeSaver(ncclComm_t comm, const std::string& folder = "") {
+  hzCheckpointerConfig_t config = HZ_CHECKPOINTER_CONFIG_INITIALIZER;
+  if (!folder.empty()) config.folder = folder.c_str();
   hzCheckpointer_t saver = nullptr;
-  EXPECT_NCCL(hzCheckpointerCreate(comm, nullptr, &saver));
+  EXPECT_NCCL(hzCheckpointerCreate(comm, &config, &saver));
   return saver;
 }
 
@@ -56,18 +78,19 @@ void SaveAndDie(int ranks, const std::vector<uint64_t>& steps,
   }
 }
 
-/// Has so many ranks read the newest checkpoint, and expects it to be that of a step.
-void ExpectRead(int ranks, uint64_t step) {
+/// Has so many ranks read the newest checkpoint, and expects it to be that of a step, at a place.
+void ExpectRead(int ranks, uint64_t step, const std::string& place = "memory",
+                const std::string& folder = "") {
   const std::vector<int> statuses = RunAsProcesses(ranks, [&](int rank) {
     ncclComm_t comm = nullptr;
     if (JoinNamed(kLaterName, ranks, rank, &comm) != ncclSuccess) return 2;
     hzCheckpoint_t found = nullptr;
-    EXPECT_NCCL(hzCheckpointOpen(comm, nullptr, -1, &found));
+    EXPECT_NCCL(hzCheckpointOpen(comm, folder.empty() ? nullptr : folder.c_str(), -1, &found));
     if (found == nullptr) return 3;
     hzCheckpointInfo_t info = HZ_CHECKPOINT_INFO_INITIALIZER;
     EXPECT_NCCL(hzCheckpointGetInfo(found, &info));
     EXPECT_EQ(info.step, step);
-    EXPECT_STREQ(info.place, "memory");
+    EXPECT_EQ(info.place, place);
     EXPECT_EQ(info.tensors, 5u);
     EXPECT_EQ(SavedModel::Compare(found, rank, ranks, step), "");
     EXPECT_NCCL(hzCheckpointClose(found));
@@ -216,6 +239,93 @@ TEST(Checkpoints, NobodyTakesMoreMemoryThanItMay) {
     EXPECT_NCCL(ncclAllReduce(counts, counts, 2, ncclInt, ncclSum, comm, nullptr));
     EXPECT_EQ(counts[0], 1) << "the first one has taken what there is";
     EXPECT_EQ(counts[1], 2) << "the communicator goes on";
+    EXPECT_NCCL(hzCheckpointerDestroy(saver));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(2, 0));
+}
+
+TEST(StoredCheckpoints, AreReadByOtherNumbersOfRanksWhenTheDaemonIsGone) {
+  const StoreFolder store;
+  {
+    const DaemonProcess daemon;
+    NameJob("train");
+    const std::vector<int> statuses = RunAsProcesses(4, [&](int rank) {
+      ncclComm_t comm = nullptr;
+      if (JoinNamed(kFirstName, 4, rank, &comm) != ncclSuccess) return 2;
+      const hzCheckpointer_t saver = MakeSaver(comm, store.path());
+      for (uint64_t step = 1; step <= 5; ++step) {
+        const int flags = step == 2 ? HZ_CHECKPOINT_EPOCH_END : 0;
+        EXPECT_NCCL(SavedModel(rank, 4, step).Save(saver, flags));
+      }
+      for (const uint64_t step : {4, 5}) {
+        EXPECT_NCCL(hzCheckpointWait(saver, step, hzInStorage, 60'000));
+      }
+      EXPECT_NCCL(hzCheckpointerDestroy(saver));
+      EXPECT_NCCL(ncclCommDestroy(comm));
+      return 0;
+    });
+    EXPECT_EQ(statuses, std::vector<int>(4, 0));
+  }
+  const DaemonProcess another;
+  for (const int ranks : {3, 2, 6}) ExpectRead(ranks, 5, "storage", store.path());
+  // Without a daemon, and by the step: the end of an epoch stays, beside the newest two.
+  for (const uint64_t step : {2, 4, 5}) {
+    hzCheckpoint_t found = nullptr;
+    EXPECT_NCCL(
+        hzCheckpointOpen(nullptr, store.path().c_str(), static_cast<int64_t>(step), &found));
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(SavedModel::Compare(found, 0, 1, step), "");
+    EXPECT_NCCL(hzCheckpointClose(found));
+  }
+  hzCheckpoint_t found = nullptr;
+  EXPECT_EQ(hzCheckpointOpen(nullptr, store.path().c_str(), 3, &found), ncclSystemError);
+}
+
+TEST(StoredCheckpoints, AreStoredByWritersThatOutliveTheirRanks) {
+  const StoreFolder store;
+  {
+    const DaemonProcess daemon;
+    NameJob("train");
+    const std::vector<int> statuses = RunAsProcesses(3, [&](int rank) {
+      ncclComm_t comm = nullptr;
+      if (JoinNamed(kFirstName, 3, rank, &comm) != ncclSuccess) return 2;
+      const hzCheckpointer_t saver = MakeSaver(comm, store.path());
+      EXPECT_NCCL(SavedModel(rank, 3, 10).Save(saver));
+      EXPECT_NCCL(hzCheckpointWait(saver, 10, hzInMemory, 60'000));
+      kill(getpid(), SIGKILL);
+      return 3;
+    });
+    for (const int status : statuses) EXPECT_TRUE(WIFSIGNALED(status)) << status;
+    // The nearest copy is taken while it is there.
+    ExpectRead(2, 10, "memory", store.path());
+  }
+  const auto committed = [&] {
+    hzCheckpoint_t found = nullptr;
+    if (hzCheckpointOpen(nullptr, store.path().c_str(), 10, &found) != ncclSuccess) return false;
+    return hzCheckpointClose(found) == ncclSuccess;
+  };
+  EXPECT_TRUE(Eventually(30, committed));
+  const DaemonProcess another;
+  ExpectRead(2, 10, "storage", store.path());
+}
+
+TEST(StoredCheckpoints, AFolderThatCannotBeWrittenIsToldAndTheJobGoesOn) {
+  const DaemonProcess daemon;
+  NameJob("train");
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kFirstName, 2, rank, &comm) != ncclSuccess) return 2;
+    const hzCheckpointer_t saver = MakeSaver(comm, "/dev/null/store");
+    for (uint64_t step = 1; step <= 4; ++step) EXPECT_NCCL(SavedModel(rank, 2, step).Save(saver));
+    EXPECT_NCCL(hzCheckpointWait(saver, 4, hzInMemory, 60'000));
+    EXPECT_EQ(hzCheckpointWait(saver, 4, hzInStorage, 60'000), ncclSystemError);
+    EXPECT_MENTIONS(nullptr, "/dev/null/store");
+    hzCheckpointState_t state = HZ_CHECKPOINT_STATE_INITIALIZER;
+    EXPECT_NCCL(hzCheckpointLook(saver, 4, &state));
+    EXPECT_TRUE(state.is_in_memory == 1 && state.is_stored == 0 && state.has_failed == 1);
+    EXPECT_EQ(CountRanks(comm), 2);
     EXPECT_NCCL(hzCheckpointerDestroy(saver));
     EXPECT_NCCL(ncclCommDestroy(comm));
     return 0;
