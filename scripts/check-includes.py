@@ -47,7 +47,7 @@ DAEMON_LAYERS = [
     ["daemon/jobs"],
     ["daemon/promises"],
     ["daemon/cluster"],
-    ["daemon/links"],
+    ["daemon/links", "daemon/transfer"],
     ["daemon/plans", "daemon/sharing"],
     ["daemon/communicator"],
     ["daemon/multihost"],

@@ -1,7 +1,6 @@
 #include "daemon/checkpoint/checkpoint_keeper.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "daemon/multihost/host_group.h"
 #include "daemon/tenant/session_keeper.h"
 #include "daemon/tenant/tenant.h"
+#include "src/base/log.h"
 #include "src/base/mix_bits.h"
 #include "src/base/random.h"
 #include "src/base/wall_clock.h"
@@ -195,8 +195,8 @@ void CheckpointKeeper::TakePart(Communicator& communicator, const SaveRounds::Pa
   const Result<bool> is_complete = saves.rounds->Take(part);
   if (is_complete.ok() && !*is_complete) return;
   if (!is_complete.ok() && saves.rounds->failure().ok()) {
-    spdlog::warn("a rank's part of a checkpoint does not count: {}",
-                 is_complete.status().message());
+    Log(LogLevel::kWarning, kLogInit, "a rank's part of a checkpoint does not count: {}",
+        is_complete.status().message());
     return;
   }
   const Saved saved = {.round = saves.rounds->complete(), .step = saves.rounds->step()};
@@ -287,7 +287,8 @@ void CheckpointKeeper::Watch() {
   if (next_look_.running()) return;
   const Status started = next_look_.Start(kLookEvery, [this] { LookAfterParts(); });
   if (!started.ok())
-    spdlog::warn("checkpoints in memory are not looked after: {}", started.message());
+    Log(LogLevel::kWarning, kLogInit, "checkpoints in memory are not looked after: {}",
+        started.message());
 }
 
 void CheckpointKeeper::LookAfterParts() {

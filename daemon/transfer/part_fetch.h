@@ -1,0 +1,63 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+
+#include "daemon/transfer/secure_socket.h"
+#include "daemon/transfer/transfer_wire.h"
+#include "src/base/status.h"
+#include "src/transport/address.h"
+
+namespace harmonaize::daemon {
+
+/// Reads ranges of a source of another daemon (PartServer) into memory, on a thread of its own.
+/// Thread: any.
+class PartFetch {
+ public:
+  /// `address` has the port of the server.
+  PartFetch(const transport::NetworkAddress& address, const TransferTicket& ticket,
+            std::shared_ptr<const SecureSettings> settings)
+      : address_(address), ticket_(ticket), settings_(std::move(settings)) {}
+  /// Ends what is under way; `done` of it is not called any more.
+  ~PartFetch();
+  PartFetch(const PartFetch&) = delete;
+  PartFetch& operator=(const PartFetch&) = delete;
+
+  /// Called on the thread. Errors: kRemoteError if the other daemon is gone, has no such range, or
+  /// what it had was replaced meanwhile.
+  using Done = std::function<void(const Status&)>;
+  /// Reads [at, at + into.size()) into `into`, behind what was asked for before, and calls `done`.
+  /// `into` has to stay until then, or until this object is gone. Errors: kSystemError if there is
+  /// no thread; `done` is not called then.
+  Status Read(uint64_t at, std::span<std::byte> into, Done done);
+
+ private:
+  struct Range {
+    uint64_t at = 0;
+    std::span<std::byte> into;
+    Done done;
+  };
+
+  void Run();
+  Status Fetch(const Range& range);
+  Status Connect();
+
+  const transport::NetworkAddress address_;
+  const TransferTicket ticket_;
+  const std::shared_ptr<const SecureSettings> settings_;
+  std::mutex mutex_;
+  std::condition_variable asked_;
+  std::deque<Range> ranges_;              // under mutex_
+  bool stopping_ = false;                 // under mutex_
+  std::unique_ptr<SecureSocket> socket_;  // set and reset under mutex_, by the thread
+  std::thread thread_;
+};
+
+}  // namespace harmonaize::daemon

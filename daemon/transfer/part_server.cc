@@ -1,0 +1,241 @@
+#include "daemon/transfer/part_server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/base/log.h"
+#include "src/base/random.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Most connections at a time, and so threads. Each fills a link, if it may.
+constexpr size_t kMostGuests = 16;
+/// Time, in seconds, in which a connection proves the key. Anybody on the network may connect.
+constexpr int kProofSeconds = 2;
+/// Time, in nanoseconds, in which an offer is to be taken up.
+constexpr uint64_t kOfferNs = 60'000'000'000;
+/// Most offers of one tenant that have not been taken up.
+constexpr int64_t kMostOffers = 4096;
+/// Bytes of a connection that wait in the kernel: what is there goes ahead of tenants' traffic.
+constexpr int kSendBufferBytes = 512 << 10;
+
+template <typename Value>
+std::span<const std::byte> BytesOf(const Value& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+Status ReadAt(int descriptor, uint64_t at, std::span<std::byte> into) {
+  while (!into.empty()) {
+    const ssize_t bytes = pread(descriptor, into.data(), into.size(), static_cast<off_t>(at));
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) return SystemError("cannot read a checkpoint in memory");
+    at += static_cast<uint64_t>(bytes);
+    into = into.subspan(static_cast<size_t>(bytes));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<PartServer::Offer> PartServer::Add(TransferSource source) {
+  const std::lock_guard lock(mutex_);
+  HZ_RETURN_IF_ERROR(Listen());
+  const uint64_t now_ns = MonotonicNanoseconds();
+  std::erase_if(offered_, [&](const auto& entry) { return entry.second.until_ns < now_ns; });
+  const auto of_tenant = std::count_if(offered_.begin(), offered_.end(), [&](const auto& entry) {
+    return entry.second.source.tenant == source.tenant;
+  });
+  if (of_tenant >= kMostOffers) {
+    return InvalidUsage("{} parts of checkpoints wait for being read by other hosts", of_tenant);
+  }
+  Offer offer = {.port = port_};
+  HZ_RETURN_IF_ERROR(FillRandom(offer.ticket));
+  offered_[offer.ticket] = {.source = std::move(source), .until_ns = now_ns + kOfferNs};
+  return offer;
+}
+
+Status PartServer::Listen() {
+  if (port_ != 0) return Status::Ok();
+  transport::NetworkAddress address = services_.address;
+  address.set_port(0);
+  FileDescriptor listener(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const bool listens = listener.valid() &&
+                       bind(listener.get(), address.get(), address.length()) == 0 &&
+                       listen(listener.get(), kMostGuests) == 0;
+  if (!listens) return ErrnoError(errno, "cannot listen at " + address.HostText());
+  stop_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stop_.valid()) return ErrnoError(errno, "cannot make an eventfd");
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    return ErrnoError(errno, "cannot find out the port");
+  }
+  listener_ = std::move(listener);
+  try {
+    thread_ = std::thread([this] { AcceptAll(); });
+  } catch (const std::system_error& error) {
+    return SystemError("cannot start a thread: {}", error.what());
+  }
+  port_ = transport::NetworkAddress::From(reinterpret_cast<sockaddr*>(&bound)).port();
+  return Status::Ok();
+}
+
+PartServer::~PartServer() {
+  if (!thread_.joinable()) return;
+  stopping_.store(true, std::memory_order_relaxed);
+  const uint64_t one = 1;
+  if (write(stop_.get(), &one, sizeof one) < 0) {
+    Log(LogLevel::kWarning, kLogInit, "a thread of transfers may end late");
+  }
+  thread_.join();
+  for (Guest& guest : guests_) {
+    {
+      const std::lock_guard lock(guest.mutex);
+      guest.is_cut = true;
+      if (guest.socket != nullptr) guest.socket->Cut();
+    }
+    guest.thread.join();
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// The thread that accepts
+
+void PartServer::AcceptAll() {
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    pollfd waited[] = {{.fd = listener_.get(), .events = POLLIN, .revents = 0},
+                       {.fd = stop_.get(), .events = POLLIN, .revents = 0}};
+    // Ended threads are joined once in a while.
+    poll(waited, 2, 1000);
+    JoinEnded();
+    if ((waited[0].revents & POLLIN) != 0) AcceptOne();
+  }
+}
+
+void PartServer::JoinEnded() {
+  guests_.remove_if([](Guest& guest) {
+    if (!guest.has_ended.load(std::memory_order_acquire)) return false;
+    guest.thread.join();
+    return true;
+  });
+}
+
+void PartServer::AcceptOne() {
+  FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  // Closed at once: the other daemon tries again, or does without.
+  if (!socket.valid() || guests_.size() >= kMostGuests) return;
+  setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof kSendBufferBytes);
+  Guest& guest = guests_.emplace_back();
+  try {
+    guest.thread =
+        std::thread([this, &guest, shared = std::make_shared<FileDescriptor>(std::move(socket))] {
+          Serve(&guest, std::move(*shared));
+          guest.has_ended.store(true, std::memory_order_release);
+        });
+  } catch (const std::system_error& error) {
+    guests_.pop_back();
+    Log(LogLevel::kWarning, kLogInit, "cannot start a thread of transfers: {}", error.what());
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// A thread for each connection
+
+void PartServer::Serve(Guest* guest, FileDescriptor socket) {
+  try {
+    Result<std::unique_ptr<SecureSocket>> accepted =
+        SecureSocket::Accept(std::move(socket), services_.settings, kProofSeconds);
+    if (!accepted.ok()) return;
+    {
+      const std::lock_guard lock(guest->mutex);
+      if (guest->is_cut) return;
+      guest->socket = accepted->get();
+    }
+    ServeRequests(accepted->get());
+    const std::lock_guard lock(guest->mutex);
+    guest->socket = nullptr;
+  } catch (const std::exception& exception) {
+    Log(LogLevel::kWarning, kLogInit, "a transfer has ended: {}", exception.what());
+    const std::lock_guard lock(guest->mutex);
+    guest->socket = nullptr;
+  }
+}
+
+void PartServer::ServeRequests(SecureSocket* socket) {
+  std::shared_ptr<const TransferSource> source;
+  TransferTicket ticket{};
+  for (;;) {
+    TransferRequest request;
+    if (!socket->Receive(std::as_writable_bytes(std::span(&request, 1))).ok()) return;
+    if (request.magic != TransferRequest::kMagic) return;
+    if (source == nullptr) {
+      ticket = request.ticket;
+      source = Take(ticket);
+    }
+    const bool is_offered = source != nullptr && request.ticket == ticket &&
+                            request.at <= source->bytes &&
+                            request.bytes <= source->bytes - request.at;
+    const Status served = is_offered ? ServeRange(*source, request, socket)
+                                     : socket->Send(BytesOf(TransferAnswer::kRefused));
+    if (!is_offered || !served.ok()) return;
+  }
+}
+
+Status PartServer::ServeRange(const TransferSource& source, const TransferRequest& request,
+                              SecureSocket* socket) {
+  std::optional<IdleLink::Watch> watch;
+  if (source.when_idle) watch.emplace(services_.idle_link);
+  HZ_RETURN_IF_ERROR(socket->Send(BytesOf(TransferAnswer::kGood)));
+  std::vector<std::byte> piece(std::min<uint64_t>(kTransferPiece, request.bytes));
+  for (uint64_t done = 0; done < request.bytes;) {
+    if (source.when_idle) AwaitPause(source);
+    const std::span<std::byte> bytes(piece.data(),
+                                     std::min<uint64_t>(piece.size(), request.bytes - done));
+    HZ_RETURN_IF_ERROR(ReadAt(source.descriptor, request.at + done, bytes));
+    HZ_RETURN_IF_ERROR(socket->Send(bytes));
+    done += bytes.size();
+  }
+  // The rank writes after `is_void` was set. So if any of its new bytes were read above, it is seen
+  // to be set here: acquire, behind a fence that keeps the reads before it.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const bool is_void = source.is_void->load(std::memory_order_acquire);
+  return socket->Send(BytesOf(is_void ? TransferAnswer::kVoid : TransferAnswer::kGood));
+}
+
+/// Waits until tenants' traffic pauses, for a while at most.
+void PartServer::AwaitPause(const TransferSource& source) const {
+  constexpr std::chrono::milliseconds kLookEvery{1};
+  const uint64_t until_ns = MonotonicNanoseconds() + IdleLink::kLongestWaitNs;
+  for (;;) {
+    const uint64_t now_ns = MonotonicNanoseconds();
+    const bool may_go = services_.idle_link->IsIdle(now_ns) || now_ns >= until_ns;
+    if (may_go || stopping_.load(std::memory_order_relaxed) ||
+        source.is_void->load(std::memory_order_relaxed)) {
+      return;
+    }
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
+
+std::shared_ptr<const TransferSource> PartServer::Take(const TransferTicket& ticket) {
+  const std::lock_guard lock(mutex_);
+  const auto found = offered_.find(ticket);
+  if (found == offered_.end() || found->second.until_ns < MonotonicNanoseconds()) return nullptr;
+  auto source = std::make_shared<const TransferSource>(std::move(found->second.source));
+  offered_.erase(found);
+  return source;
+}
+
+}  // namespace harmonaize::daemon

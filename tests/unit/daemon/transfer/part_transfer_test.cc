@@ -1,0 +1,203 @@
+// Transfers between daemons, over real connections of this host.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "daemon/transfer/part_fetch.h"
+#include "daemon/transfer/part_server.h"
+#include "src/base/clock.h"
+#include "src/memory/shared_memory.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+
+std::shared_ptr<const SecureSettings> SettingsOfKey(char filler) {
+  const std::vector<std::byte> bytes(32, static_cast<std::byte>(filler));
+  return *SecureSettings::Of(*transport::ClusterKey::FromBytes(bytes));
+}
+
+/// A server with one source, in which each 64-bit word is its own number.
+class PartTransferTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kBytes = 3 * kTransferPiece + 4096;
+
+  PartTransferTest() {
+    signal(SIGPIPE, SIG_IGN);  // as the daemon does
+    Result<SharedMemory> made = CreateSharedMemory("part", kBytes);
+    memory_ = std::make_shared<SharedMemory>(std::move(*made));
+    for (uint64_t i = 0; i < kBytes / 8; ++i) {
+      std::memcpy(memory_->mapping.data() + 8 * i, &i, sizeof i);
+    }
+  }
+
+  TransferSource Source(bool when_idle = false) {
+    return {.keeper = memory_,
+            .descriptor = memory_->descriptor.get(),
+            .bytes = kBytes,
+            .is_void = is_void_,
+            .when_idle = when_idle,
+            .tenant = 7};
+  }
+  transport::NetworkAddress At(uint16_t port) {
+    transport::NetworkAddress address = *transport::NetworkAddress::Parse("127.0.0.1");
+    address.set_port(port);
+    return address;
+  }
+  static Status Read(PartFetch* fetch, uint64_t at, std::span<std::byte> into) {
+    std::promise<Status> read;
+    const Status asked =
+        fetch->Read(at, into, [&](const Status& status) { read.set_value(status); });
+    return asked.ok() ? read.get_future().get() : asked;
+  }
+
+  std::shared_ptr<const SecureSettings> settings_ = SettingsOfKey('k');
+  std::shared_ptr<SharedMemory> memory_;
+  std::shared_ptr<std::atomic<bool>> is_void_ = std::make_shared<std::atomic<bool>>(false);
+  IdleLink idle_link_;
+  PartServer server_{{.address = *transport::NetworkAddress::Parse("127.0.0.1"),
+                      .settings = settings_,
+                      .idle_link = &idle_link_}};
+};
+
+TEST_F(PartTransferTest, RangesComeAsTheyAre) {
+  const PartServer::Offer offer = *server_.Add(Source());
+  PartFetch fetch(At(offer.port), offer.ticket, settings_);
+  std::vector<std::byte> all(kBytes);
+  ASSERT_TRUE(Read(&fetch, 0, all).ok());
+  EXPECT_EQ(std::memcmp(all.data(), memory_->mapping.data(), kBytes), 0);
+  std::vector<std::byte> some(kTransferPiece + 8);
+  ASSERT_TRUE(Read(&fetch, 4096, some).ok()) << "one ticket serves a connection";
+  EXPECT_EQ(std::memcmp(some.data(), memory_->mapping.data() + 4096, some.size()), 0);
+  ASSERT_TRUE(Read(&fetch, kBytes, {}).ok());
+}
+
+TEST_F(PartTransferTest, WhatIsNotInTheSourceIsRefused) {
+  const PartServer::Offer offer = *server_.Add(Source());
+  PartFetch fetch(At(offer.port), offer.ticket, settings_);
+  std::vector<std::byte> bytes(16);
+  EXPECT_FALSE(Read(&fetch, kBytes - 8, bytes).ok());
+  EXPECT_FALSE(Read(&fetch, UINT64_MAX - 8, bytes).ok());
+}
+
+TEST_F(PartTransferTest, ATicketServesOnceAndNoOther) {
+  const PartServer::Offer offer = *server_.Add(Source());
+  std::vector<std::byte> bytes(16);
+  TransferTicket other = offer.ticket;
+  other[0] ^= std::byte{1};
+  PartFetch wrong(At(offer.port), other, settings_);
+  EXPECT_FALSE(Read(&wrong, 0, bytes).ok());
+  PartFetch first(At(offer.port), offer.ticket, settings_);
+  EXPECT_TRUE(Read(&first, 0, bytes).ok());
+  PartFetch second(At(offer.port), offer.ticket, settings_);
+  EXPECT_FALSE(Read(&second, 0, bytes).ok());
+}
+
+TEST_F(PartTransferTest, AnotherKeyIsRefusedByBothEnds) {
+  const PartServer::Offer offer = *server_.Add(Source());
+  std::vector<std::byte> bytes(16);
+  PartFetch stranger(At(offer.port), offer.ticket, SettingsOfKey('x'));
+  const Status refused = Read(&stranger, 0, bytes);
+  EXPECT_NE(refused.message().find("another key"), std::string::npos) << refused.message();
+  PartFetch fetch(At(offer.port), offer.ticket, settings_);
+  EXPECT_TRUE(Read(&fetch, 0, bytes).ok()) << "the ticket is still good";
+}
+
+TEST_F(PartTransferTest, PlainBytesOfAStrangerGetNothing) {
+  const PartServer::Offer offer = *server_.Add(Source());
+  const FileDescriptor stranger(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const transport::NetworkAddress address = At(offer.port);
+  ASSERT_EQ(connect(stranger.get(), address.get(), address.length()), 0);
+  const TransferRequest request = {.ticket = offer.ticket, .at = 0, .bytes = kBytes};
+  ASSERT_EQ(send(stranger.get(), &request, sizeof request, 0),
+            static_cast<ssize_t>(sizeof request));
+  std::vector<std::byte> answer(kBytes);
+  size_t received = 0;
+  for (;;) {
+    const ssize_t bytes = recv(stranger.get(), answer.data(), answer.size(), 0);
+    if (bytes <= 0) break;
+    received += static_cast<size_t>(bytes);
+  }
+  EXPECT_LT(received, 64u) << "an alert of TLS, if anything";
+}
+
+TEST_F(PartTransferTest, WhatIsReplacedMeanwhileIsWorthNothing) {
+  const PartServer::Offer offer = *server_.Add(Source());
+  PartFetch fetch(At(offer.port), offer.ticket, settings_);
+  std::vector<std::byte> bytes(kBytes);
+  ASSERT_TRUE(Read(&fetch, 0, bytes).ok());
+  is_void_->store(true);
+  const Status replaced = Read(&fetch, 0, bytes);
+  EXPECT_NE(replaced.message().find("replaced"), std::string::npos) << replaced.message();
+}
+
+/// A rank that overwrites its memory at any moment, after it was told to: no reader takes a mixture
+/// for good.
+TEST_F(PartTransferTest, NoMixtureIsEverTakenForGood) {
+  for (int round = 0; round < 30; ++round) {
+    is_void_ = std::make_shared<std::atomic<bool>>(false);
+    std::memset(memory_->mapping.data(), 1, kBytes);
+    const PartServer::Offer offer = *server_.Add(Source());
+    PartFetch fetch(At(offer.port), offer.ticket, settings_);
+    std::vector<std::byte> bytes(kBytes);
+    std::promise<Status> read;
+    ASSERT_TRUE(fetch.Read(0, bytes, [&](const Status& status) { read.set_value(status); }).ok());
+    std::this_thread::sleep_for(round * 100us);
+    is_void_->store(true, std::memory_order_seq_cst);
+    std::memset(memory_->mapping.data(), 2, kBytes);
+    if (read.get_future().get().ok()) {
+      EXPECT_EQ(std::count(bytes.begin(), bytes.end(), std::byte{1}),
+                static_cast<ptrdiff_t>(kBytes));
+    }
+  }
+}
+
+TEST_F(PartTransferTest, ItGivesWayToTenantsTraffic) {
+  const PartServer::Offer offer = *server_.Add(Source(true));
+  PartFetch fetch(At(offer.port), offer.ticket, settings_);
+  std::vector<std::byte> bytes(kBytes);
+  // Noted far ahead of now: the links stay busy, and only its patience brings it on.
+  idle_link_.NoteBusy(MonotonicNanoseconds() + 3600 * uint64_t{1'000'000'000});
+  const uint64_t begun_ns = MonotonicNanoseconds();
+  ASSERT_TRUE(Read(&fetch, 0, bytes).ok());
+  EXPECT_GE(MonotonicNanoseconds() - begun_ns, 4 * IdleLink::kLongestWaitNs);
+}
+
+TEST_F(PartTransferTest, EndsOfEitherSideEndIt) {
+  std::vector<std::byte> bytes(kBytes);
+  {
+    const PartServer::Offer offer = *server_.Add(Source(true));
+    idle_link_.NoteBusy(MonotonicNanoseconds() + 3600 * uint64_t{1'000'000'000});
+    PartFetch fetch(At(offer.port), offer.ticket, settings_);
+    ASSERT_TRUE(fetch.Read(0, bytes, [](const Status&) {}).ok());
+    std::this_thread::sleep_for(20ms);
+  }
+  // The server still has the thread of that connection.
+  auto server = std::make_unique<PartServer>(
+      PartServer::Services{.address = *transport::NetworkAddress::Parse("127.0.0.1"),
+                           .settings = settings_,
+                           .idle_link = &idle_link_});
+  const PartServer::Offer offer = *server->Add(Source(true));
+  PartFetch fetch(At(offer.port), offer.ticket, settings_);
+  std::promise<Status> read;
+  ASSERT_TRUE(fetch.Read(0, bytes, [&](const Status& status) { read.set_value(status); }).ok());
+  std::this_thread::sleep_for(20ms);
+  server.reset();
+  EXPECT_FALSE(read.get_future().get().ok());
+}
+
+}  // namespace
+}  // namespace harmonaize::daemon
