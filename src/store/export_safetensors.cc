@@ -84,11 +84,12 @@ class SafetensorsExport {
   }
 
   void DivideTheRest() {
-    uint64_t bytes = kMostModelFileBytes;
+    bool has_begun = false;
+    uint64_t bytes = 0;
     for (size_t i = 0; i < source_->tensors().size(); ++i) {
       if (Tensor(i).is_object) objects_.push_back(i);
       if (Tensor(i).is_object || taken_.contains(i)) continue;
-      if (bytes + BytesOf(Tensor(i)) > kMostModelFileBytes) {
+      if (!std::exchange(has_begun, true) || bytes + BytesOf(Tensor(i)) > kMostModelFileBytes) {
         files_.emplace_back();
         bytes = 0;
       }
@@ -106,8 +107,8 @@ class SafetensorsExport {
 
   Status AddObjects() {
     if (objects_.empty()) return Status::Ok();
-    folder_->summary().notes.push_back(fmt::format("{} objects of the program are in {}, as bytes",
-                                                   objects_.size(), kObjectsFile));
+    folder_->summary().notes.push_back(fmt::format(
+        "what the program has saved as objects ({}) is in {}", objects_.size(), kObjectsFile));
     return AddTensors(objects_, kObjectsFile);
   }
 

@@ -33,6 +33,8 @@ constexpr std::string_view kStepState = "step";
 // Objects of a program that are whole files of a universal checkpoint.
 constexpr char kOptimizerFile[] = "optimizer_state.pt";
 constexpr char kModelFile[] = "mp_rank_00_model_states.pt";
+/// The name of the same file where parameters are divided (ZeRO 3).
+constexpr char kDividedModelFile[] = "zero_pp_rank_0_mp_rank_00_model_states.pt";
 /// The form of universal checkpoints that this is.
 constexpr char kUniversalVersion[] = "0.4";
 /// The version of DeepSpeed that files which need one are said to be of.
@@ -162,8 +164,10 @@ class UcpExport {
     HZ_ASSIGN_OR_RETURN(const Folder zero, checkpoint.Make("zero"));
     ChooseStates();
     for (const auto& [state, tensor] : states_) HZ_RETURN_IF_ERROR(AddState(state, tensor, zero));
-    HZ_RETURN_IF_ERROR(AddWholeFile(kOptimizerFile, OptimizerPickle(step()), zero));
-    HZ_RETURN_IF_ERROR(AddWholeFile(kModelFile, ModelPickle(step()), checkpoint));
+    HZ_RETURN_IF_ERROR(AddWholeFile(kOptimizerFile, OptimizerPickle(step()), zero, kOptimizerFile));
+    for (const char* const file : {kModelFile, kDividedModelFile}) {
+      HZ_RETURN_IF_ERROR(AddWholeFile(kModelFile, ModelPickle(step()), checkpoint, file));
+    }
     AddNotes();
     // It comes last, since it makes the folder a checkpoint.
     return folder_->AddText(name, folder_->folder(), "latest_universal");
@@ -222,21 +226,24 @@ class UcpExport {
         .status();
   }
 
-  /// Adds a file that the program has saved as an object of its name, or one that says little.
-  Status AddWholeFile(const char* name, std::string otherwise, const Folder& into) {
+  /// Adds a file that the program has saved as an object, or one that says little.
+  Status AddWholeFile(const char* object, std::string otherwise, const Folder& into,
+                      const char* file) {
     for (size_t i = 0; i < source_->tensors().size(); ++i) {
-      if (!Tensor(i).is_object || Tensor(i).name != name) continue;
+      if (!Tensor(i).is_object || Tensor(i).name != object) continue;
       const auto lay_out = [](std::span<const ShardToLay> shards) {
         return UcpLayout(shards.front());
       };
-      return Write(i, lay_out, into, name);
+      return Write(i, lay_out, into, file);
     }
-    folder_->summary().notes.push_back(fmt::format(
-        "there is no object '{}': the one of the export knows the step and no more", name));
+    if (file == std::string_view(object)) {
+      folder_->summary().notes.push_back(fmt::format(
+          "there is no object '{}': the file of the export knows the step and no more", object));
+    }
     const ObjectLayout layout = TorchFileLayout(std::move(otherwise));
     std::string text;
     for (const Piece& piece : layout.pieces) text += piece.own;
-    return folder_->AddText(text, into, name);
+    return folder_->AddText(text, into, file);
   }
 
   void AddNotes() {
