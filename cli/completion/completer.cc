@@ -129,7 +129,8 @@ Completion Matching(std::vector<Continuation> candidates, const std::string& beg
 Completion Value(const CLI::Option& option, const std::string& begin, const std::string& before,
                  const NameSource& names) {
   const std::string type = option.get_type_name();
-  const bool is_named_file = option.get_positional() && option.get_name(true, false) == "FILE";
+  const std::string name = option.get_name(true, false);
+  const bool is_named_file = option.get_positional() && (name == "FILE" || name == "FOLDER");
   if (type.ends_with("FILE") || type == "SOCKET" || is_named_file) {
     return {.kind = Completion::Kind::kFiles};
   }

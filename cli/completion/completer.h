@@ -38,8 +38,8 @@ using NameSource = std::function<std::vector<Continuation>(std::string_view kind
 /// Returns how the word at `cursor` may go on, from what the application itself says of its
 /// subcommands, options and choices. `words` begins with the program's name; `cursor` may be its
 /// size, for a word that has not begun. What a value is, is told by the type name of its option, or
-/// by the name of its positional: "FILE" and "SOCKET" are files, and all others are asked of
-/// `names`. Hidden subcommands stay hidden. Requires: 1 <= cursor.
+/// by the name of its positional: "FILE", "FOLDER" and "SOCKET" are files, and all others are asked
+/// of `names`. Hidden subcommands stay hidden. Requires: 1 <= cursor.
 Completion Complete(const CLI::App& app, std::span<const std::string> words, size_t cursor,
                     const NameSource& names);
 

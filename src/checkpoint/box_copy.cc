@@ -1,7 +1,6 @@
 #include "src/checkpoint/box_copy.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace harmonaize::checkpoint {
 namespace {
@@ -39,6 +38,24 @@ std::optional<Box> Intersection(const Box& one, const Box& other) {
     common.shape[i] = end - first;
   }
   return common;
+}
+
+void AppendRest(Box box, const Box& hole, std::vector<Box>* rest) {
+  for (size_t i = 0; i < box.shape.size(); ++i) {
+    const int64_t before = hole.offset[i] - box.offset[i];
+    const int64_t behind = box.shape[i] - before - hole.shape[i];
+    if (before > 0) {
+      rest->push_back(box);
+      rest->back().shape[i] = before;
+    }
+    if (behind > 0) {
+      rest->push_back(box);
+      rest->back().offset[i] = hole.offset[i] + hole.shape[i];
+      rest->back().shape[i] = behind;
+    }
+    box.offset[i] = hole.offset[i];
+    box.shape[i] = hole.shape[i];
+  }
 }
 
 Status ForEachRun(const Box& from, const Box& to, const Box& common, uint64_t element_bytes,

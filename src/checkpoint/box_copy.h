@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "src/checkpoint/shard.h"
 
@@ -11,6 +12,9 @@ namespace harmonaize::checkpoint {
 /// Returns what two boxes of one tensor have in common; nullopt if that has no element. Requires:
 /// both have as many dimensions.
 std::optional<Box> Intersection(const Box& one, const Box& other);
+
+/// Appends what is left of a box without `hole`, which lies in it, as boxes that do not overlap.
+void AppendRest(Box box, const Box& hole, std::vector<Box>* rest);
 
 /// A contiguous run of bytes that lies in two row-major boxes.
 struct ByteRun {

@@ -41,25 +41,6 @@ class RunReader {
   std::vector<std::byte> window_;
 };
 
-/// Appends what is left of a box without `hole`, which lies in it, as boxes that do not overlap.
-void AppendRest(Box box, const Box& hole, std::vector<Box>* rest) {
-  for (size_t i = 0; i < box.shape.size(); ++i) {
-    const int64_t before = hole.offset[i] - box.offset[i];
-    const int64_t behind = box.shape[i] - before - hole.shape[i];
-    if (before > 0) {
-      rest->push_back(box);
-      rest->back().shape[i] = before;
-    }
-    if (behind > 0) {
-      rest->push_back(box);
-      rest->back().offset[i] = hole.offset[i] + hole.shape[i];
-      rest->back().shape[i] = behind;
-    }
-    box.offset[i] = hole.offset[i];
-    box.shape[i] = hole.shape[i];
-  }
-}
-
 }  // namespace
 
 Result<ShardReader> ShardReader::Of(ShardSource* source) {

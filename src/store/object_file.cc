@@ -15,6 +15,8 @@ namespace {
 /// Bytes after which the kernel is told to begin writing, so that what waits for the disk stays
 /// small and the end does not wait for all of it.
 constexpr uint64_t kBeginBytes = 32 << 20;
+/// Nobody writes to a file that several checkpoints and exports share.
+constexpr mode_t kObjectMode = 0444;
 
 }  // namespace
 
@@ -35,7 +37,7 @@ ObjectFile::~ObjectFile() {
 Result<ObjectFile> ObjectFile::Make(const checkpoint::Folder& folder, std::string_view owner) {
   std::string name = TemporaryName(owner);
   FileDescriptor file(openat(folder.fd(), name.c_str(),
-                             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+                             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kObjectMode));
   if (!file.valid()) return ErrnoError(errno, "cannot make a file in " + folder.path());
   return ObjectFile(&folder, std::move(name), std::move(file));
 }

@@ -197,6 +197,8 @@ TEST_F(StoreTest, DamageIsFound) {
       largest = entry.path();
     }
   }
+  std::filesystem::permissions(largest, std::filesystem::perms::owner_write,
+                               std::filesystem::perm_options::add);
   std::fstream file(largest, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(static_cast<std::streamoff>(std::filesystem::file_size(largest) / 2));
   file.put('\x55');

@@ -1,0 +1,28 @@
+#include "cli/checkpoints/checkpoints_command.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/checkpoints/store_commands.h"
+#include "cli/command_line.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr char kDescription[] = "List, verify and export the checkpoints in a store.";
+
+constexpr char kFooter[] =
+    R"(Examples:
+  harmonaize checkpoints list /data/llama
+  harmonaize checkpoints verify /data/llama
+  harmonaize checkpoints export /data/llama llama-hf --format safetensors)";
+
+}  // namespace
+
+void AddCheckpointsCommand(CLI::App& app, CommandLine& command_line) {
+  CLI::App* const checkpoints = app.add_subcommand("checkpoints", kDescription);
+  checkpoints->footer(kFooter);
+  checkpoints->require_subcommand(1);
+  AddCheckpointStores(*checkpoints, command_line);
+}
+
+}  // namespace harmonaize
