@@ -71,7 +71,7 @@ class CheckpointRequest {
     const KeptPart* const part =
         keeper().parts().FindPart(JobOf(*communicator), request.save, request.rank);
     if (part == nullptr) return Reply(OpenPartReply{});
-    const int descriptors[] = {part->memory->descriptor.get()};
+    const int descriptors[] = {part->memory->descriptor()};
     return Reply(OpenPartReply{.bytes = part->bytes}, descriptors);
   }
 

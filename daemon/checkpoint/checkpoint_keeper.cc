@@ -72,7 +72,7 @@ Result<uint32_t> CheckpointKeeper::Lend(uint32_t session, const Communicator& co
   }
   Watch();
   return parts_.Add({.job = job,
-                     .memory = std::move(memory),
+                     .memory = std::make_shared<LentMemory>(std::move(memory)),
                      .buffer_bytes = bytes,
                      .session = session,
                      .communicator = communicator.id(),
@@ -117,6 +117,9 @@ Result<CheckpointKeeper::Begun> CheckpointKeeper::Begin(uint32_t session, uint32
     return InvalidUsage("buffer {} has the rank's newest checkpoint: save into another one",
                         buffer);
   }
+  // Who reads it for another host looks at this behind its last byte.
+  if (part->is_void != nullptr) part->is_void->store(true, std::memory_order_seq_cst);
+  part->is_void = std::make_shared<std::atomic<bool>>(false);
   part->state = PartState::kNothing;
   part->round = 0;
   part->step = step;

@@ -1,13 +1,14 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "daemon/checkpoint/part_memory.h"
 #include "daemon/jobs/job_table.h"
-#include "daemon/tenant/region.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -23,7 +24,9 @@ enum class PartState : uint8_t {
 /// outlives the rank.
 struct KeptPart {
   JobTable::Key job = {};
-  std::shared_ptr<RegionMemory> memory = {};
+  std::shared_ptr<const PartMemory> memory = {};
+  /// Set before what lies in it is overwritten; another one belongs to each part.
+  std::shared_ptr<std::atomic<bool>> is_void = {};
   uint64_t buffer_bytes = 0;
   uint32_t session = 0;       ///< Of the rank's process.
   uint64_t communicator = 0;  ///< Communicator::id.

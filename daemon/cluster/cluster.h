@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/cluster/address_seal.h"
@@ -18,6 +19,7 @@
 #include "src/base/status.h"
 #include "src/executor/network/fabric_rails.h"
 #include "src/planner/fabric_model.h"
+#include "src/transport/cluster_key.h"
 #include "src/transport/transport.h"
 
 namespace harmonaize::daemon {
@@ -59,6 +61,11 @@ class Cluster final : private transport::TransportEvents {
   const std::string& controller() const { return controller_; }
   /// The provider's fabric; nullptr without a file.
   const std::shared_ptr<const FabricModel>& fabric() const { return fabric_; }
+
+  /// Returns a secret that all daemons of the cluster come to by this label, and nobody else.
+  transport::Proof SecretFor(std::string_view label) const { return key_.Sign(label, {}); }
+  /// The address at which this daemon listens.
+  const transport::NetworkAddress& listening() const { return listening_; }
 
   /// Puts this daemon's address into the id.
   Status Seal(UniqueId* id) const { return seal_.Seal(listening_, id); }
@@ -121,7 +128,7 @@ class Cluster final : private transport::TransportEvents {
   };
 
   Cluster(ClusterEvents* events, EventLoop* loop, const transport::ClusterKey& key)
-      : events_(events), loop_(loop), seal_(key), port_(loop) {}
+      : events_(events), loop_(loop), key_(key), seal_(key), port_(loop) {}
 
   Status SendAs(transport::ControlSender sender, transport::PeerId peer,
                 const ClusterMessage& message);
@@ -136,6 +143,7 @@ class Cluster final : private transport::TransportEvents {
 
   ClusterEvents* const events_;
   EventLoop* const loop_;
+  const transport::ClusterKey key_;
   const AddressSeal seal_;
   std::shared_ptr<const FabricModel> fabric_;
   std::string host_name_;

@@ -61,5 +61,9 @@ JobIdentity DecodeJob(const std::vector<uint8_t>& bytes);
 inline bool IsEncodedJob(const std::vector<uint8_t>& bytes) {
   return bytes.empty() || bytes.size() == std::tuple_size_v<decltype(JobIdentity::bytes)>;
 }
+/// Returns whether the bytes stand for a job, and not for none.
+inline bool IsSomeEncodedJob(const std::vector<uint8_t>& bytes) {
+  return IsEncodedJob(bytes) && !bytes.empty();
+}
 
 }  // namespace harmonaize::daemon

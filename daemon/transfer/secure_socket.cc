@@ -65,9 +65,8 @@ Status Failure(const char* what) {
 
 }  // namespace
 
-Result<std::shared_ptr<const SecureSettings>> SecureSettings::Of(const transport::ClusterKey& key) {
-  std::shared_ptr<SecureSettings> settings(
-      new SecureSettings(key.Sign("key of transfers between daemons", {})));
+Result<std::shared_ptr<const SecureSettings>> SecureSettings::Of(const transport::Proof& key) {
+  std::shared_ptr<SecureSettings> settings(new SecureSettings(key));
   SSL_CTX* const context = SSL_CTX_new(TLS_method());
   settings->context_ = context;
   if (context == nullptr) return SystemError("OpenSSL cannot start");

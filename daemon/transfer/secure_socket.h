@@ -19,8 +19,9 @@ namespace harmonaize::daemon {
 /// and nothing is negotiated below that. Thread: any.
 class SecureSettings {
  public:
-  /// Errors: kSystemError if OpenSSL cannot start.
-  static Result<std::shared_ptr<const SecureSettings>> Of(const transport::ClusterKey& key);
+  /// `key` is a secret of the cluster for this purpose alone (Cluster::SecretFor). Errors:
+  /// kSystemError if OpenSSL cannot start.
+  static Result<std::shared_ptr<const SecureSettings>> Of(const transport::Proof& key);
   ~SecureSettings();
   SecureSettings(const SecureSettings&) = delete;
   SecureSettings& operator=(const SecureSettings&) = delete;

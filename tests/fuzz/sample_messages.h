@@ -158,6 +158,38 @@ inline void Fill(RoundCompleteMessage& message) {
   message.round = 1;
 }
 
+inline void Fill(AskSavesMessage& ask) {
+  ask.call = 1;
+  ask.job.assign(16, 1);
+}
+
+inline void Fill(SavesMessage& answer) {
+  answer.call = 1;
+  answer.saves = {{.save = 5, .step = 7, .ranks = 2, .parts = {0, 1}}};
+}
+
+inline void Fill(AskPartMessage& ask) {
+  ask.call = 1;
+  ask.job.assign(16, 1);
+}
+
+inline void Fill(PartAtMessage& answer) {
+  answer.call = 1;
+  answer.port = 7400;
+  answer.ticket.assign(kTransferTicketBytes, 3);
+}
+
+inline void Fill(KeepPartMessage& keep) {
+  keep.about = 1;
+  keep.job.assign(16, 1);
+  keep.round = 1;
+}
+
+inline void Fill(PartKeptMessage& kept) {
+  kept.about = 1;
+  kept.round = 1;
+}
+
 inline void Fill(ChoiceMessage& message) {
   message.about = 1;
   message.number = 1;

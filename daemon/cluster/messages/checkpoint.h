@@ -11,7 +11,8 @@ namespace harmonaize::daemon {
 
 // Messages about checkpoints that ranks save in memory (daemon/checkpoint).
 
-/// To the home of a communicator: a rank's part of a round is in memory.
+/// To the home of a communicator: a rank's part of a round is in memory, or also in that of
+/// another host.
 struct PartSavedMessage {
   static constexpr MessageKind kKind = MessageKind::kPartSaved;
   uint64_t about = 0;  ///< Key of the communicator.
@@ -19,6 +20,7 @@ struct PartSavedMessage {
   uint64_t round = 0;
   uint64_t step = 0;
   uint64_t bytes = 0;
+  bool at_peer = false;
 };
 
 /// From the home of a communicator to its hosts: all ranks have their parts of a round, or no round
@@ -43,6 +45,81 @@ struct ChoiceMessage {
   std::vector<uint8_t> choice{};
 };
 
-using CheckpointMessage = std::variant<PartSavedMessage, RoundCompleteMessage, ChoiceMessage>;
+/// Most saves of one job that a host tells of, the newest: it keeps two or three.
+inline constexpr size_t kMostSavesTold = 16;
+
+/// Parts of one save that a host has.
+struct SaveView {
+  uint64_t save = 0;
+  uint64_t step = 0;
+  int ranks = 1;
+  bool complete = false;  ///< All ranks are known to have their parts.
+  bool kept = false;      ///< The end of an epoch.
+  double saved = 0;       ///< When, in seconds since 1970.
+  uint64_t bytes = 0;     ///< Of these parts.
+  std::vector<int> parts{};
+};
+
+/// Asks a host which parts of a job's checkpoints it has. Answered by SavesMessage.
+struct AskSavesMessage {
+  static constexpr MessageKind kKind = MessageKind::kAskSaves;
+  uint64_t call = 0;           ///< Stands for the question between the two daemons.
+  uint32_t user = 0;           ///< TenantIdentity::across_hosts.
+  std::vector<uint8_t> job{};  ///< The JobIdentity.
+};
+struct SavesMessage {
+  static constexpr MessageKind kKind = MessageKind::kSaves;
+  uint64_t call = 0;
+  std::vector<SaveView> saves{};
+};
+
+/// Bytes of a TransferTicket.
+inline constexpr size_t kTransferTicketBytes = 16;
+
+/// Asks a host to give away a part. Answered by PartAtMessage.
+struct AskPartMessage {
+  static constexpr MessageKind kKind = MessageKind::kAskPart;
+  uint64_t call = 0;
+  uint32_t user = 0;
+  std::vector<uint8_t> job{};
+  uint64_t save = 0;
+  int rank = 0;
+};
+struct PartAtMessage {
+  static constexpr MessageKind kKind = MessageKind::kPartAt;
+  uint64_t call = 0;
+  uint64_t bytes = 0;  ///< Of the part.
+  int port = 0;        ///< At which it can be read, at the sender's address.
+  std::vector<uint8_t> ticket{};
+  Status status{};
+};
+
+/// Asks a host to keep a copy of a part, or to go on keeping it. Answered by PartKeptMessage.
+struct KeepPartMessage {
+  static constexpr MessageKind kKind = MessageKind::kKeepPart;
+  uint64_t about = 0;  ///< Key of the communicator whose ranks have saved it.
+  uint32_t user = 0;
+  std::vector<uint8_t> job{};
+  uint64_t save = 0;
+  uint64_t step = 0;
+  uint64_t round = 0;
+  int rank = 0;
+  int ranks = 1;
+  bool kept = false;
+  uint64_t bytes = 0;
+  int port = 0;  ///< As PartAtMessage::port; 0: it goes on keeping it.
+  std::vector<uint8_t> ticket{};
+};
+struct PartKeptMessage {
+  static constexpr MessageKind kKind = MessageKind::kPartKept;
+  uint64_t about = 0;
+  uint64_t round = 0;
+  int rank = 0;
+  Status status{};  ///< Why it does not keep it, or OK.
+};
+
+using CheckpointMessage =
+    std::variant<PartSavedMessage, RoundCompleteMessage, ChoiceMessage, AskSavesMessage,
+                 SavesMessage, AskPartMessage, PartAtMessage, KeepPartMessage, PartKeptMessage>;
 
 }  // namespace harmonaize::daemon

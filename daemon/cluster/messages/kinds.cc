@@ -23,7 +23,13 @@ uint32_t FirstVersionOf(MessageKind kind) {
     case MessageKind::kSizeOffer: return 7;
     case MessageKind::kPartSaved:
     case MessageKind::kRoundComplete:
-    case MessageKind::kChoice: return 8;
+    case MessageKind::kChoice:
+    case MessageKind::kAskSaves:
+    case MessageKind::kSaves:
+    case MessageKind::kAskPart:
+    case MessageKind::kPartAt:
+    case MessageKind::kKeepPart:
+    case MessageKind::kPartKept: return 8;
     default: return transport::kOldestProtocolVersion;
   }
 }

@@ -97,6 +97,12 @@ enum class MessageKind : uint16_t {
   kPartSaved = 1200,
   kRoundComplete = 1201,
   kChoice = 1202,
+  kAskSaves = 1203,
+  kSaves = 1204,
+  kAskPart = 1205,
+  kPartAt = 1206,
+  kKeepPart = 1207,
+  kPartKept = 1208,
 };
 
 /// Returns the first version of the protocol between daemons that has the kind.

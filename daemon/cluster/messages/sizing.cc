@@ -25,10 +25,6 @@ HARMONAIZE_FIELDS(SizeOfferMessage, job, user, group, grows, ranks, least, answe
                   due_seconds, latest_due_seconds, why, expected_step_seconds, confidence,
                   is_urgent)
 
-static bool IsSomeJob(const std::vector<uint8_t>& job) {
-  return IsEncodedJob(job) && !job.empty();
-}
-
 /// Returns whether a number is a part, from 0 to 1.
 static bool IsPart(double value) {
   return IsAmount(value) && value <= 1;
@@ -53,7 +49,7 @@ bool IsSound(const JobSizeView& view) {
   const bool amounts = IsAmount(view.notice_seconds) && IsAmount(view.deadline_seconds) &&
                        IsAmount(view.samples_left) && IsAmount(view.gradient_noise_scale) &&
                        IsAmount(view.change_seconds) && IsAmount(view.quiet_seconds);
-  return IsSomeJob(view.job) && counts && bounds && amounts &&
+  return IsSomeEncodedJob(view.job) && counts && bounds && amounts &&
          view.seen.size() <= kMostSpeedsTold && AllSound(view.seen);
 }
 
@@ -64,7 +60,7 @@ static bool IsSound(const HostSizesMessage& sizes) {
 }
 
 bool IsSound(const SizeOfferMessage& offer) {
-  return IsSomeJob(offer.job) && IsSomeRanks(offer.ranks) && IsSomeRanks(offer.least) &&
+  return IsSomeEncodedJob(offer.job) && IsSomeRanks(offer.ranks) && IsSomeRanks(offer.least) &&
          offer.least <= offer.ranks && IsAmount(offer.answer_seconds) &&
          IsAmount(offer.due_seconds) && offer.due_seconds >= offer.answer_seconds &&
          IsAmount(offer.latest_due_seconds) && offer.latest_due_seconds >= offer.due_seconds &&

@@ -26,8 +26,9 @@ namespace {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
 std::shared_ptr<const SecureSettings> SettingsOfKey(char filler) {
-  const std::vector<std::byte> bytes(32, static_cast<std::byte>(filler));
-  return *SecureSettings::Of(*transport::ClusterKey::FromBytes(bytes));
+  transport::Proof key;
+  key.fill(static_cast<std::byte>(filler));
+  return *SecureSettings::Of(key);
 }
 
 /// A server with one source, in which each 64-bit word is its own number.

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "daemon/checkpoint/part_memory.h"
+#include "daemon/jobs/job_table.h"
+#include "daemon/runtime/lifetime.h"
+#include "daemon/transfer/part_fetch.h"
+#include "daemon/transfer/secure_socket.h"
+#include "daemon/transfer/transfer_wire.h"
+#include "src/base/status.h"
+#include "src/transport/address.h"
+
+namespace harmonaize::daemon {
+
+class EventLoop;
+
+/// Names a part among all that hosts have.
+struct PartName {
+  JobTable::Key job = {};
+  uint64_t save = 0;
+  int rank = 0;
+
+  auto operator<=>(const PartName&) const = default;
+};
+
+/// Where another host gives a part away.
+struct PartPlace {
+  transport::NetworkAddress address = {};  ///< With the port.
+  TransferTicket ticket = {};
+  uint64_t bytes = 0;  ///< Of the part.
+};
+
+/// Copies of other hosts' parts, as far as ranks of this host have asked for ranges of them, or to
+/// be kept for the other host. Thread: engine.
+class PartCopies {
+ public:
+  /// All of these outlive this object.
+  struct Services {
+    EventLoop* loop = nullptr;
+    Background* eraser = nullptr;
+    std::shared_ptr<const SecureSettings> settings = {};  ///< nullptr where this host stands alone.
+  };
+
+  explicit PartCopies(Services services) : services_(std::move(services)) {}
+  ~PartCopies();
+
+  /// Makes an empty copy, if there is none. Errors: those of CopiedMemory::Make.
+  Status Begin(const PartName& name, const PartPlace& place, Account& account, uint64_t now_ns);
+  bool Contains(const PartName& name) const { return copies_.contains(name); }
+
+  using Done = std::function<void(const Status&)>;
+  /// Brings a range of a copy here, and calls `done`: at once if it is here already. Requires:
+  /// Contains. Errors: kInvalidArgument if it does not lie in the part; those of PartFetch::Read,
+  /// after which the copy is gone.
+  void Fetch(const PartName& name, uint64_t at, uint64_t bytes, uint64_t now_ns, Done done);
+
+  struct View {
+    std::shared_ptr<const PartMemory> memory;
+    uint64_t bytes = 0;
+  };
+  /// Returns a copy; one without memory if there is none.
+  View Find(const PartName& name) const;
+  /// Takes a copy out, with all that is in it.
+  std::shared_ptr<CopiedMemory> TakeOut(const PartName& name);
+  void Drop(const PartName& name);
+
+  /// Gives copies back that nobody has asked for since then.
+  void DropUnusedSince(uint64_t since_ns);
+  bool empty() const { return copies_.empty(); }
+
+ private:
+  struct Copy {
+    std::shared_ptr<CopiedMemory> memory;
+    std::shared_ptr<PartFetch> fetch;
+    uint64_t used_ns = 0;
+    int under_way = 0;  ///< Ranges that are on their way.
+  };
+
+  void OnFetched(const PartName& name, uint64_t at, uint64_t bytes, const Status& status,
+                 const Done& done);
+  void EndElsewhere(std::shared_ptr<PartFetch> fetch);
+
+  const Services services_;
+  std::map<PartName, Copy> copies_;
+  Lifetime lifetime_;
+};
+
+}  // namespace harmonaize::daemon
