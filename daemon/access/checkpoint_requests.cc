@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -18,8 +19,9 @@ namespace {
 /// One request of a session.
 class CheckpointRequest {
  public:
-  CheckpointRequest(EngineRooms& rooms, Session& session, Connection& connection,
-                    const MessageHeader& header, const ControlMessage& message)
+  CheckpointRequest(EngineRooms& rooms, Session& session,
+                    const std::shared_ptr<Connection>& connection, const MessageHeader& header,
+                    const ControlMessage& message)
       : rooms_(rooms),
         session_(session),
         connection_(connection),
@@ -62,24 +64,43 @@ class CheckpointRequest {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<SavedRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
     HZ_ASSIGN_OR_RETURN(const CheckpointKeeper::Saved saved, keeper().SavedBy(*communicator));
-    return Reply(SavedReply{.round = saved.round, .step = saved.step});
+    return Reply(
+        SavedReply{.round = saved.round, .step = saved.step, .peer_round = saved.peer_round});
   }
 
   Status OpenPart() {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<OpenPartRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
-    const KeptPart* const part =
-        keeper().parts().FindPart(JobOf(*communicator), request.save, request.rank);
-    if (part == nullptr) return Reply(OpenPartReply{});
-    const int descriptors[] = {part->memory->descriptor()};
-    return Reply(OpenPartReply{.bytes = part->bytes}, descriptors);
+    const JobTable::Key job = JobOf(*communicator);
+    const KeptPart* const part = keeper().parts().FindPart(job, request.save, request.rank);
+    if (part != nullptr) return ReplyPart(*part->memory, part->bytes, false);
+    const PartCopies::View copy = keeper().others().Find({job, request.save, request.rank});
+    if (copy.memory != nullptr) return ReplyPart(*copy.memory, copy.bytes, true);
+    return Reply(OpenPartReply{});
   }
 
+  /// Answered once the range is here.
+  Status FetchPart() {
+    HZ_ASSIGN_OR_RETURN(const auto request, Decode<FetchPartRequest>());
+    HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
+    keeper().others().Fetch(
+        *communicator, request.save, request.rank, request.at, request.bytes,
+        [connection = connection_, type = header_.type](const Result<uint64_t>& bytes) {
+          if (!bytes.ok()) return connection->ReplyFailure(type, bytes.status());
+          connection->Reply(type, FetchPartReply{.bytes = *bytes});
+        });
+    return Status::Ok();
+  }
+
+  /// Answered once other hosts have told what they have.
   Status ListSaves() {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<ListSavesRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
-    ReplyDocument(connection_, header_.type,
-                  SavesDocument(keeper().parts().Of(JobOf(*communicator))).dump());
+    keeper().others().List(
+        *communicator, [connection = connection_, type = header_.type, &keeper = keeper(),
+                        job = JobOf(*communicator)](const std::vector<HostSaves>& others) {
+          ReplyDocument(*connection, type, SavesDocument(keeper.parts().Of(job), others).dump());
+        });
     return Status::Ok();
   }
 
@@ -108,13 +129,19 @@ class CheckpointRequest {
   }
   CheckpointKeeper& keeper() { return rooms_.checkpoints(); }
 
+  Status ReplyPart(const PartMemory& memory, uint64_t bytes, bool is_partial) {
+    const int descriptors[] = {memory.descriptor()};
+    return Reply(OpenPartReply{.bytes = bytes, .is_partial = is_partial ? uint32_t{1} : 0},
+                 descriptors);
+  }
+
   template <typename Body>
   Result<Body> Decode() const {
     return DecodeBody<Body>(header_, message_.bytes);
   }
   template <typename Body>
   Status Reply(const Body& body, std::span<const int> descriptors = {}) {
-    connection_.Reply(header_.type, body, descriptors);
+    connection_->Reply(header_.type, body, descriptors);
     return Status::Ok();
   }
   Result<Communicator*> Find(uint32_t member) {
@@ -127,7 +154,7 @@ class CheckpointRequest {
 
   EngineRooms& rooms_;
   Session& session_;
-  Connection& connection_;
+  const std::shared_ptr<Connection>& connection_;
   const MessageHeader& header_;
   const ControlMessage& message_;
 };
@@ -138,7 +165,7 @@ Status AnswerCheckpointRequest(EngineRooms& rooms, Session& session,
                                const std::shared_ptr<Connection>& connection,
                                const MessageHeader& header, const ControlMessage& message,
                                std::shared_ptr<RegionMemory> memory) {
-  CheckpointRequest request(rooms, session, *connection, header, message);
+  CheckpointRequest request(rooms, session, connection, header, message);
   switch (header.type) {
     case MessageType::kLendBuffer: return request.Lend(std::move(memory));
     case MessageType::kReturnBuffer: return request.Return();
@@ -149,6 +176,7 @@ Status AnswerCheckpointRequest(EngineRooms& rooms, Session& session,
     case MessageType::kListSaves: return request.ListSaves();
     case MessageType::kPostChoice: return request.PostChoice();
     case MessageType::kHearChoice: return request.HearChoice();
+    case MessageType::kFetchPart: return request.FetchPart();
     default: break;
   }
   return InvalidUsage("control message {} is not about checkpoints", static_cast<int>(header.type));

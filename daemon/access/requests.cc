@@ -91,6 +91,7 @@ class Request {
       case MessageType::kListSaves:
       case MessageType::kPostChoice:
       case MessageType::kHearChoice:
+      case MessageType::kFetchPart:
         return AnswerCheckpointRequest(rooms_, session_, connection_, header_, message_,
                                        std::move(region_));
     }

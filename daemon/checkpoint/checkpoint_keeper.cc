@@ -12,6 +12,7 @@
 #include "daemon/multihost/host_group.h"
 #include "daemon/tenant/session_keeper.h"
 #include "daemon/tenant/tenant.h"
+#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/mix_bits.h"
 #include "src/base/random.h"
@@ -25,6 +26,9 @@ namespace {
 /// that take their place.
 constexpr int kMostBuffersOfRank = 4;
 
+/// Interval, in nanoseconds, at which other hosts are asked to go on keeping copies.
+constexpr uint64_t kRefreshEveryNs = 10'000'000'000;
+
 JobTable::Key KeyOf(const Communicator& communicator) {
   return {communicator.tenant().identity.number, communicator.job()->id};
 }
@@ -37,7 +41,14 @@ uint64_t SaveNumber(uint64_t key, uint64_t round) {
 }  // namespace
 
 CheckpointKeeper::CheckpointKeeper(const Services& services)
-    : services_(services), next_look_(services.loop) {}
+    : services_(services),
+      others_({.cluster = services.cluster,
+               .loop = services.loop,
+               .tenants = services.tenants,
+               .parts = &parts_,
+               .on_kept = [this](transport::PeerId peer,
+                                 const PartKeptMessage& kept) { OnKept(peer, kept); }}),
+      next_look_(services.loop) {}
 
 CheckpointKeeper::Saves& CheckpointKeeper::SavesOf(const Communicator& communicator) {
   const auto [entry, is_new] = saves_.try_emplace(communicator.id());
@@ -202,25 +213,31 @@ void CheckpointKeeper::TakePart(Communicator& communicator, const SaveRounds::Pa
         is_complete.status().message());
     return;
   }
-  const Saved saved = {.round = saves.rounds->complete(), .step = saves.rounds->step()};
+  const Saved saved = {.round = saves.rounds->complete(),
+                       .step = saves.rounds->step(),
+                       .peer_round = saves.complete.peer_round};
   if (HostGroup* const group = communicator.host_group()) {
     group->TellHosts(RoundCompleteMessage{.about = saves.key,
                                           .round = saved.round,
                                           .step = saved.step,
+                                          .peer_round = saved.peer_round,
                                           .status = saves.rounds->failure()});
   }
   Complete(communicator, saved, saves.rounds->failure());
-  if (is_complete.ok()) TellSaved(communicator, saves);
-  saves.begun_seconds = 0;
+  if (is_complete.ok()) TellSaved(communicator, saves, false);
+  saves.completed_seconds = std::exchange(saves.begun_seconds, 0);
 }
 
-void CheckpointKeeper::TellSaved(const Communicator& communicator, const Saves& saves) {
+void CheckpointKeeper::TellSaved(const Communicator& communicator, const Saves& saves,
+                                 bool at_peer) {
   if (!services_.events->MayTellMore(communicator)) return;
-  const double took = std::max(0.0, UnixSeconds() - saves.begun_seconds);
+  const double began = at_peer ? saves.completed_seconds : saves.begun_seconds;
+  const double took = std::max(0.0, UnixSeconds() - began);
   EventData data(EventType::kCheckpointSaved,
-                 fmt::format("all ranks have step {} in memory", saves.complete.step));
+                 fmt::format("all ranks have step {} in {}", saves.complete.step,
+                             at_peer ? "the memory of other hosts, too" : "memory"));
   data.Set(fields::kStep, saves.complete.step)
-      .Set(fields::kWhere, "memory")
+      .Set(fields::kWhere, at_peer ? "peer" : "memory")
       .Set(fields::kBytes, saves.rounds->bytes())
       .Set(fields::kTookSeconds, took);
   services_.events->Tell(*communicator.job(),
@@ -232,9 +249,104 @@ void CheckpointKeeper::Complete(const Communicator& communicator, const Saved& s
                                 const Status& failure) {
   Saves& saves = SavesOf(communicator);
   saves.failure = failure;
+  saves.complete.peer_round = std::max(saves.complete.peer_round, saved.peer_round);
   if (saved.round <= saves.complete.round) return;
-  saves.complete = saved;
+  saves.complete.round = saved.round;
+  saves.complete.step = saved.step;
+  saves.at_peer.clear();
   parts_.Complete(KeyOf(communicator), communicator.id(), saved.round);
+  ReplicateRound(communicator, saved.round);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Copies at other hosts
+
+void CheckpointKeeper::ReplicateRound(const Communicator& communicator, uint64_t round) {
+  const KeptParts::ByBuffer* const parts = parts_.Of(KeyOf(communicator));
+  if (parts == nullptr) return;
+  for (const auto& [buffer, part] : *parts) {
+    const bool is_of_round = !part.is_copy && part.communicator == communicator.id() &&
+                             part.state == PartState::kComplete && part.round == round;
+    if (is_of_round) others_.Replicate(communicator, SavesOf(communicator).key, part);
+  }
+}
+
+/// Returns the communicator whose saves have this key; nullptr if it is not here.
+Communicator* CheckpointKeeper::FindByKey(uint64_t key) const {
+  Communicator* const spanning = services_.communicators->FindByKey(key);
+  if (spanning != nullptr) return spanning;
+  for (const auto& [id, saves] : saves_) {
+    if (saves.key == key) return services_.communicators->FindById(id);
+  }
+  return nullptr;
+}
+
+/// Hears that another host keeps a copy of a part of this one's, or does not.
+void CheckpointKeeper::OnKept(transport::PeerId peer, const PartKeptMessage& kept) {
+  Communicator* const communicator = FindByKey(kept.about);
+  if (communicator == nullptr) return;
+  if (!kept.status.ok()) {
+    return Log(LogLevel::kDebug, kLogInit, "another host keeps no copy of a checkpoint: {}",
+               kept.status.message());
+  }
+  bool is_new = false;
+  parts_.VisitAll([&](uint32_t, KeptPart& part) {
+    const bool is_it = !part.is_copy && part.communicator == communicator->id() &&
+                       part.rank == kept.rank && part.round == kept.round;
+    if (is_it) is_new |= std::exchange(part.peer, peer) != peer;
+  });
+  if (!is_new) return;
+  HostGroup* const group = communicator->host_group();
+  if (group == nullptr || group->is_home()) return TakeCopy(*communicator, kept.rank, kept.round);
+  group->TellHome(PartSavedMessage{
+      .about = kept.about, .rank = kept.rank, .round = kept.round, .at_peer = true});
+}
+
+/// At the home: notes that a rank's part has a copy.
+void CheckpointKeeper::TakeCopy(Communicator& communicator, int rank, uint64_t round) {
+  Saves& saves = SavesOf(communicator);
+  if (!saves.rounds.has_value() || round != saves.complete.round) return;
+  saves.at_peer.insert(rank);
+  if (saves.at_peer.size() != static_cast<size_t>(communicator.ranks())) return;
+  if (saves.complete.peer_round == round) return;
+  saves.complete.peer_round = round;
+  if (HostGroup* const group = communicator.host_group()) {
+    group->TellHosts(RoundCompleteMessage{.about = saves.key,
+                                          .round = saves.complete.round,
+                                          .step = saves.complete.step,
+                                          .peer_round = round,
+                                          .status = saves.failure});
+  }
+  TellSaved(communicator, saves, true);
+}
+
+/// Asks other hosts to go on keeping copies.
+void CheckpointKeeper::RefreshCopies() {
+  parts_.VisitAll([&](uint32_t, const KeptPart& part) {
+    if (part.is_copy || part.is_orphan || part.peer == kThisDaemon) return;
+    const auto saves = saves_.find(part.communicator);
+    if (saves != saves_.end() && part.state == PartState::kComplete) {
+      others_.Refresh(saves->second.key, part);
+    }
+  });
+}
+
+/// A host that kept copies is gone: others are asked.
+void CheckpointKeeper::OnPeerLost(transport::PeerId peer) {
+  others_.OnPeerLost(peer);
+  std::set<uint64_t> again;
+  parts_.VisitAll([&](uint32_t, KeptPart& part) {
+    if (part.peer != peer) return;
+    part.peer = kThisDaemon;
+    again.insert(part.communicator);
+  });
+  for (const uint64_t id : again) {
+    const Communicator* const communicator = services_.communicators->FindById(id);
+    const auto saves = saves_.find(id);
+    const bool is_well = communicator != nullptr && saves != saves_.end() &&
+                         communicator->state() == Communicator::State::kReady;
+    if (is_well) ReplicateRound(*communicator, saves->second.complete.round);
+  }
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -242,6 +354,8 @@ void CheckpointKeeper::Complete(const Communicator& communicator, const Saved& s
 
 void CheckpointKeeper::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   if (const auto* part = message.As<PartSavedMessage>()) OnPartSaved(peer, *part);
+  others_.OnMessage(peer, message);
+  if (!parts_.empty() || !others_.empty()) Watch();
   if (const auto* choice = message.As<ChoiceMessage>()) OnChoice(peer, *choice);
   if (const auto* round = message.As<RoundCompleteMessage>()) OnRoundComplete(peer, *round);
 }
@@ -253,6 +367,7 @@ void CheckpointKeeper::OnPartSaved(transport::PeerId peer, const PartSavedMessag
                         message.rank < communicator->ranks() &&
                         group->MaySpeakFor(message.rank, peer);
   if (!may_tell) return;
+  if (message.at_peer) return TakeCopy(*communicator, message.rank, message.round);
   TakePart(
       *communicator,
       {.rank = message.rank, .round = message.round, .step = message.step, .bytes = message.bytes});
@@ -276,7 +391,9 @@ void CheckpointKeeper::OnRoundComplete(transport::PeerId peer,
   const Communicator* const communicator = services_.communicators->FindByKey(message.about);
   const HostGroup* const group = communicator == nullptr ? nullptr : communicator->host_group();
   if (group == nullptr || group->roster().home != peer) return;
-  Complete(*communicator, {.round = message.round, .step = message.step}, message.status);
+  Complete(*communicator,
+           {.round = message.round, .step = message.step, .peer_round = message.peer_round},
+           message.status);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -301,7 +418,7 @@ void CheckpointKeeper::LookAfterParts() {
                         [this](const KeptPart& part) {
                           const Communicator* const communicator =
                               services_.communicators->FindById(part.communicator);
-                          return communicator != nullptr &&
+                          return !part.is_copy && communicator != nullptr &&
                                  communicator->member(part.rank) != nullptr &&
                                  services_.sessions->FindSession(part.session) != nullptr;
                         },
@@ -310,7 +427,13 @@ void CheckpointKeeper::LookAfterParts() {
                           const Job* const job = services_.jobs->FindById(key.second, key.first);
                           return job != nullptr && job->is_here();
                         }});
-  if (parts_.empty()) next_look_.Stop();
+  const uint64_t now_ns = MonotonicNanoseconds();
+  others_.LookAfter(now_ns);
+  if (now_ns > refreshed_ns_ + kRefreshEveryNs) {
+    refreshed_ns_ = now_ns;
+    RefreshCopies();
+  }
+  if (parts_.empty() && others_.empty()) next_look_.Stop();
 }
 
 }  // namespace harmonaize::daemon

@@ -6,10 +6,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "daemon/checkpoint/choice_board.h"
 #include "daemon/checkpoint/kept_parts.h"
+#include "daemon/checkpoint/other_hosts_parts.h"
 #include "daemon/checkpoint/save_rounds.h"
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator_observer.h"
@@ -26,6 +28,7 @@ class CommunicatorRegistry;
 class EventLoop;
 class JobEvents;
 class SessionKeeper;
+class TenantTable;
 
 /// Keeps what ranks save in memory (docs/checkpoints.md): the buffers of ranks of this host, beyond
 /// their ranks' end, and at the home of a communicator, which of its saves all ranks have. The
@@ -39,6 +42,7 @@ class CheckpointKeeper final : public CommunicatorObserver {
     JobTable* jobs = nullptr;
     JobEvents* events = nullptr;
     SessionKeeper* sessions = nullptr;
+    TenantTable* tenants = nullptr;
     EventLoop* loop = nullptr;
     /// For how long parts outlive the last rank of their job on this host, in seconds.
     double keep_seconds = 0;
@@ -77,12 +81,15 @@ class CheckpointKeeper final : public CommunicatorObserver {
   struct Saved {
     uint64_t round = 0;  ///< The newest complete one; 0: none.
     uint64_t step = 0;
+    uint64_t peer_round = 0;  ///< The newest one of which other hosts have copies; 0: none.
   };
   /// Returns what all ranks of a communicator have saved. Errors: kInvalidUsage if ranks have
   /// disagreed.
   Result<Saved> SavedBy(const Communicator& communicator) const;
 
   const KeptParts& parts() const { return parts_; }
+  /// The parts that other hosts have.
+  OtherHostsParts& others() { return others_; }
 
   /// Tells all ranks of a communicator what its rank 0, which is of this host, has chosen.
   void Post(Communicator& communicator, std::string choice);
@@ -92,6 +99,7 @@ class CheckpointKeeper final : public CommunicatorObserver {
 
   /// Takes in a message of another daemon, if it is about checkpoints.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
+  void OnPeerLost(transport::PeerId peer);
 
   // CommunicatorObserver.
 
@@ -104,9 +112,11 @@ class CheckpointKeeper final : public CommunicatorObserver {
     std::optional<SaveRounds> rounds = {};  ///< At the home.
     Saved complete = {};
     ChoiceBoard choices = {};
-    Status failure = {};  ///< Why no further round becomes complete.
-    double begun_seconds =
-        0;  ///< When the first part of the open round came, since 1970; 0: none has.
+    std::set<int> at_peer = {};  ///< At the home: ranks with copies of round `complete`.
+    Status failure = {};         ///< Why no further round becomes complete.
+    /// When the first part of the open round came, since 1970; 0: none has.
+    double begun_seconds = 0;
+    double completed_seconds = 0;  ///< The same of the round that was completed last.
   };
 
   /// Pause between looks at all buffers: short beside the time for which parts are kept, long
@@ -120,12 +130,19 @@ class CheckpointKeeper final : public CommunicatorObserver {
   void OnChoice(transport::PeerId peer, const ChoiceMessage& message);
   void OnRoundComplete(transport::PeerId peer, const RoundCompleteMessage& message);
   void Complete(const Communicator& communicator, const Saved& saved, const Status& failure);
-  void TellSaved(const Communicator& communicator, const Saves& saves);
+  void TellSaved(const Communicator& communicator, const Saves& saves, bool at_peer);
+  void ReplicateRound(const Communicator& communicator, uint64_t round);
+  Communicator* FindByKey(uint64_t key) const;
+  void OnKept(transport::PeerId peer, const PartKeptMessage& kept);
+  void TakeCopy(Communicator& communicator, int rank, uint64_t round);
+  void RefreshCopies();
   void Watch();
   void LookAfterParts();
 
   const Services services_;
   KeptParts parts_;
+  OtherHostsParts others_;
+  uint64_t refreshed_ns_ = 0;        ///< When other hosts were asked last to go on keeping copies.
   std::map<uint64_t, Saves> saves_;  ///< By Communicator::id.
   LoopTimer next_look_;
 };

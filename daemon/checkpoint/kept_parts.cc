@@ -5,6 +5,10 @@
 namespace harmonaize::daemon {
 namespace {
 
+/// Time, in seconds, after which a copy that its host has not asked for again makes room for those
+/// of a later communicator of the job: hosts ask every ten seconds.
+constexpr double kCopiesForgottenSeconds = 35;
+
 /// The newest part of a rank that has gone.
 struct NewestPart {
   uint64_t round = 0;
@@ -54,14 +58,47 @@ void KeptParts::Complete(const JobTable::Key& job, uint64_t communicator, uint64
   std::vector<uint32_t> replaced;
   bool is_here = false;
   for (auto& [buffer, part] : parts->second) {
-    const bool is_own = part.communicator == communicator;
-    if (!is_own && part.is_orphan) replaced.push_back(buffer);
+    const bool is_own = part.communicator == communicator && !part.is_copy;
+    if (!is_own && part.is_orphan && !part.is_copy) replaced.push_back(buffer);
     if (!is_own || part.state == PartState::kNothing || part.round != round) continue;
     part.state = PartState::kComplete;
     is_here = true;
   }
   if (!is_here) return;
   for (const uint32_t buffer : replaced) Erase(buffer);
+}
+
+void KeptParts::AddCopy(KeptPart copy) {
+  std::vector<uint32_t> replaced;
+  if (const ByBuffer* const parts = Of(copy.job)) {
+    for (const auto& [buffer, part] : *parts) {
+      if (!part.is_copy) continue;
+      const bool is_same = part.communicator == copy.communicator;
+      const bool is_earlier = part.rank == copy.rank && part.round <= copy.round;
+      const bool is_forgotten =
+          part.job_seen_seconds + kCopiesForgottenSeconds < copy.job_seen_seconds;
+      if (is_same ? is_earlier : is_forgotten) replaced.push_back(buffer);
+    }
+  }
+  copy.is_orphan = true;
+  Add(std::move(copy));
+  for (const uint32_t buffer : replaced) Erase(buffer);
+}
+
+KeptPart* KeptParts::FindCopy(const JobTable::Key& job, uint64_t save, int rank) {
+  const auto parts = jobs_.find(job);
+  if (parts == jobs_.end()) return nullptr;
+  for (auto& [buffer, part] : parts->second) {
+    if (part.is_copy && part.save == save && part.rank == rank) return &part;
+  }
+  return nullptr;
+}
+
+bool KeptParts::RefreshCopy(const JobTable::Key& job, uint64_t save, int rank, double now_seconds) {
+  KeptPart* const copy = FindCopy(job, save, rank);
+  if (copy == nullptr) return false;
+  copy->job_seen_seconds = now_seconds;
+  return true;
 }
 
 void KeptParts::LookAfter(const Look& look) {
@@ -79,6 +116,7 @@ void KeptParts::LookAfter(const Look& look) {
 void KeptParts::LookAfterJob(const Look& look, bool is_here, ByBuffer* parts) {
   NewestParts newest_parts;
   for (auto& [buffer, part] : *parts) {
+    if (part.is_copy) continue;
     part.is_orphan = part.is_orphan || !look.has_rank(part);
     // A job may have gone before the first look.
     const bool is_new = part.job_seen_seconds == 0;
@@ -91,6 +129,7 @@ void KeptParts::LookAfterJob(const Look& look, bool is_here, ByBuffer* parts) {
   std::erase_if(*parts, [&](const auto& entry) {
     const KeptPart& part = entry.second;
     const bool has_expired = look.now_seconds - part.job_seen_seconds > look.keep_seconds;
+    if (part.is_copy) return has_expired;
     return part.is_orphan && (has_expired || !IsNeeded(part, newest_parts));
   });
 }

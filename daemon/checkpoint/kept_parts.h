@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "daemon/checkpoint/part_memory.h"
+#include "daemon/cluster/this_daemon.h"
 #include "daemon/jobs/job_table.h"
 #include "src/base/status.h"
+#include "src/transport/message.h"
 
 namespace harmonaize::daemon {
 
@@ -39,7 +41,9 @@ struct KeptPart {
   uint64_t save = 0;
   uint64_t bytes = 0;
   bool is_kept = false;
-  double saved_seconds = 0;  ///< When it was committed, since 1970.
+  double saved_seconds = 0;              ///< When it was committed, since 1970.
+  transport::PeerId peer = kThisDaemon;  ///< The host that keeps a copy; kThisDaemon: none does.
+  bool is_copy = false;  ///< Of another host's part: `communicator` is the key, not the id.
   // Of its rank.
   bool is_orphan = false;       ///< The rank's process has ended, or its communicator has.
   double job_seen_seconds = 0;  ///< When a rank of its job was here last, since 1970.
@@ -57,6 +61,13 @@ class KeptParts {
   /// Gives a buffer back.
   void Erase(uint32_t buffer);
 
+  /// Takes in a copy of another host's part. Copies of the same rank's earlier rounds are not
+  /// needed any more, nor are those of the job's other communicators that their host has not asked
+  /// to be kept for a while, and are given back.
+  void AddCopy(KeptPart copy);
+  /// Notes that a copy is still wanted. Returns false if there is none.
+  bool RefreshCopy(const JobTable::Key& job, uint64_t save, int rank, double now_seconds);
+
   /// Notes that all ranks of a communicator have their parts of a round. What other communicators
   /// of the job have saved is not needed any more where their ranks have gone, and is given back.
   void Complete(const JobTable::Key& job, uint64_t communicator, uint64_t round);
@@ -72,12 +83,20 @@ class KeptParts {
   void LookAfter(const Look& look);
 
   bool empty() const { return jobs_.empty(); }
+  /// Calls `visit(buffer, part)` for each, which may not add or erase any.
+  template <typename Visit>
+  void VisitAll(Visit&& visit) {
+    for (auto& [job, parts] : jobs_) {
+      for (auto& [buffer, part] : parts) visit(buffer, part);
+    }
+  }
   /// Returns the buffers of a job; nullptr if there are none.
   const ByBuffer* Of(const JobTable::Key& job) const;
   /// Returns the part of a rank in a save; nullptr if it is not here.
   const KeptPart* FindPart(const JobTable::Key& job, uint64_t save, int rank) const;
 
  private:
+  KeptPart* FindCopy(const JobTable::Key& job, uint64_t save, int rank);
   static void LookAfterJob(const Look& look, bool is_here, ByBuffer* parts);
 
   uint32_t next_ = 1;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What is here of one save.
+/// What is known of one save.
 struct SaveHere {
   uint64_t step = 0;
   int ranks = 0;
@@ -26,20 +27,36 @@ struct SaveHere {
   bool is_kept = false;
   uint64_t bytes = 0;
   double saved_seconds = 0;
-  std::vector<int> parts = {};
+  std::set<int> parts = {};      ///< Ranks whose parts are here.
+  std::set<int> elsewhere = {};  ///< Ranks whose parts are at other hosts, and not here.
 };
 
-json Describe(uint64_t save, SaveHere here) {
-  std::sort(here.parts.begin(), here.parts.end());
-  return {{"step", here.step},           {"save", fmt::format("{:016x}", save)},
-          {"ranks", here.ranks},         {"complete", here.is_complete},
-          {"epoch_end", here.is_kept},   {"bytes_here", here.bytes},
-          {"saved", here.saved_seconds}, {"parts_here", std::move(here.parts)}};
+json Describe(uint64_t save, const SaveHere& here) {
+  return {{"step", here.step},
+          {"save", fmt::format("{:016x}", save)},
+          {"ranks", here.ranks},
+          {"complete", here.is_complete},
+          {"epoch_end", here.is_kept},
+          {"bytes_here", here.bytes},
+          {"saved", here.saved_seconds},
+          {"parts_here", here.parts},
+          {"parts_elsewhere", here.elsewhere}};
+}
+
+void AddOther(const SaveView& view, SaveHere* save) {
+  save->step = view.step;
+  save->ranks = view.ranks;
+  save->is_complete |= view.complete;
+  save->is_kept |= view.kept;
+  save->saved_seconds = std::max(save->saved_seconds, view.saved);
+  for (const int rank : view.parts) {
+    if (!save->parts.contains(rank)) save->elsewhere.insert(rank);
+  }
 }
 
 }  // namespace
 
-json SavesDocument(const KeptParts::ByBuffer* parts) {
+json SavesDocument(const KeptParts::ByBuffer* parts, const std::vector<HostSaves>& others) {
   std::map<uint64_t, SaveHere> saves;
   if (parts != nullptr) {
     for (const auto& [buffer, part] : *parts) {
@@ -51,8 +68,11 @@ json SavesDocument(const KeptParts::ByBuffer* parts) {
       here.is_kept |= part.is_kept;
       here.bytes = AddUpTo(here.bytes, part.bytes);
       here.saved_seconds = std::max(here.saved_seconds, part.saved_seconds);
-      here.parts.push_back(part.rank);
+      here.parts.insert(part.rank);
     }
+  }
+  for (const HostSaves& host : others) {
+    for (const SaveView& view : host.saves) AddOther(view, &saves[view.save]);
   }
   std::vector<std::pair<uint64_t, SaveHere>> newest_first(saves.begin(), saves.end());
   std::sort(newest_first.begin(), newest_first.end(), [](const auto& one, const auto& other) {
@@ -60,7 +80,7 @@ json SavesDocument(const KeptParts::ByBuffer* parts) {
            std::pair(other.second.saved_seconds, other.first);
   });
   json list = json::array();
-  for (auto& [save, here] : newest_first) list.push_back(Describe(save, std::move(here)));
+  for (const auto& [save, here] : newest_first) list.push_back(Describe(save, here));
   return {{"checkpoints", std::move(list)}};
 }
 

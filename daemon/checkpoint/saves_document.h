@@ -1,14 +1,18 @@
 #pragma once
 
+#include <vector>
+
 #include <nlohmann/json_fwd.hpp>
 
 #include "daemon/checkpoint/kept_parts.h"
+#include "daemon/checkpoint/save_catalogue.h"
 
 namespace harmonaize::daemon {
 
 /// Returns what is told of the checkpoints of a job in memory, the newest first: step, number of
-/// the save, number of ranks, whether all are known to have their parts, and which ranks' parts are
-/// here. `parts` may be nullptr: none are here.
-nlohmann::json SavesDocument(const KeptParts::ByBuffer* parts);
+/// the save, number of ranks, whether all are known to have their parts, which ranks' parts are
+/// here, and which others are at other hosts. `parts` may be nullptr: none are here.
+nlohmann::json SavesDocument(const KeptParts::ByBuffer* parts,
+                             const std::vector<HostSaves>& others = {});
 
 }  // namespace harmonaize::daemon

@@ -300,7 +300,12 @@ void Engine::Charge(const Execution& execution) {
 
 bool Engine::RunNetwork() {
   if (cluster_ == nullptr) return false;
-  return cluster_->Progress(!network_operations_.empty());
+  const bool busy = !network_operations_.empty();
+  if (busy && checkpoints_.has_value()) {
+    IdleLink& link = checkpoints_->others().idle_link();
+    if (link.is_watched()) link.NoteBusy(MonotonicNanoseconds());
+  }
+  return cluster_->Progress(busy);
 }
 
 void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
@@ -328,6 +333,7 @@ void Engine::OnPeerLost(transport::PeerId peer) {
   membership_->OnPeerLost(peer);
   if (agents_.has_value()) agents_->OnPeerLost(peer);
   if (sizing_.has_value()) sizing_->OnPeerLost(peer);
+  if (checkpoints_.has_value()) checkpoints_->OnPeerLost(peer);
   probes_->OnPeerLost(peer);
   control_loop_->OnPeerLost(peer);
 }

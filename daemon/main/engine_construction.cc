@@ -242,14 +242,14 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
         offers_->OnAnnounced(job, notice, ranks);
       });
   offers_->Restore();
-  checkpoints_.emplace(
-      CheckpointKeeper::Services{.cluster = cluster_.get(),
-                                 .communicators = &communicators_,
-                                 .jobs = &jobs_,
-                                 .events = &events_->job_events(),
-                                 .sessions = this,
-                                 .loop = loop_.get(),
-                                 .keep_seconds = config_.checkpoint.keep_seconds});
+  checkpoints_.emplace(CheckpointKeeper::Services{.cluster = cluster_.get(),
+                                                  .communicators = &communicators_,
+                                                  .jobs = &jobs_,
+                                                  .events = &events_->job_events(),
+                                                  .sessions = this,
+                                                  .tenants = &tenants_,
+                                                  .loop = loop_.get(),
+                                                  .keep_seconds = config_.checkpoint.keep_seconds});
   observers_.Add(&*checkpoints_);
   BeginSizing();
 }

@@ -32,6 +32,12 @@ class TenantTable {
   /// first. Returns nullptr if there is none.
   Tenant* OfWork(uint32_t number) const;
 
+  /// Returns the tenant with this TenantIdentity::number; nullptr if it has not been here.
+  Tenant* OfNumber(uint32_t number) const {
+    const auto found = tenants_.find(number);
+    return found == tenants_.end() ? nullptr : found->second.get();
+  }
+
   const HostHoldings& host() const { return accounts_->host(); }
   /// By TenantIdentity::number.
   const std::map<uint32_t, std::unique_ptr<Tenant>>& all() const { return tenants_; }

@@ -51,6 +51,7 @@ const char* RequestName(MessageType type) {
     case MessageType::kListSaves: return "the checkpoints in memory";
     case MessageType::kPostChoice: return "the choice of a checkpoint";
     case MessageType::kHearChoice: return "the choice of a checkpoint";
+    case MessageType::kFetchPart: return "a part of a checkpoint at another host";
   }
   return "an answer";
 }
@@ -64,7 +65,9 @@ bool AnswerMayTakeLong(MessageType type) {
     case MessageType::kNewcomers:
     case MessageType::kAdmit:
     case MessageType::kJoinJob:
-    case MessageType::kLostRanks: return true;
+    case MessageType::kLostRanks:
+    case MessageType::kListSaves:
+    case MessageType::kFetchPart: return true;
     default: return false;
   }
 }
@@ -85,7 +88,8 @@ uint16_t FirstVersionOf(MessageType type) {
     case MessageType::kOpenPart:
     case MessageType::kListSaves:
     case MessageType::kPostChoice:
-    case MessageType::kHearChoice: return 22;
+    case MessageType::kHearChoice:
+    case MessageType::kFetchPart: return 22;
     default: return 1;
   }
 }

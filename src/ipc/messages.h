@@ -67,6 +67,7 @@ enum class MessageType : uint16_t {
   kListSaves,
   kPostChoice,
   kHearChoice,
+  kFetchPart,
 };
 
 /// Returns a request's subject in words for people, such as "a place in a communicator".
@@ -310,6 +311,7 @@ struct SavedRequest {
 struct SavedReply {
   uint64_t round = 0;  ///< The newest one of which all ranks have their parts in memory; 0: none.
   uint64_t step = 0;   ///< Its step.
+  uint64_t peer_round = 0;  ///< The newest one of which other hosts have copies of all; 0: none.
 };
 /// Asks for a part of a checkpoint of the member's job that this host has in memory. The reply
 /// carries its memfd, unless `bytes` is 0: then it is not here.
@@ -320,6 +322,22 @@ struct OpenPartRequest {
   int32_t rank = 0;  ///< The rank that has saved it.
 };
 struct OpenPartReply {
+  uint64_t bytes = 0;  ///< Of the part.
+  /// Not 0: it is another host's, and only what FetchPartRequest has brought is there.
+  uint32_t is_partial = 0;
+  uint32_t reserved = 0;
+};
+/// Brings a range of a part that another host has into this host's memory, where OpenPartRequest
+/// then finds it. The list of ListSavesRequest comes before.
+struct FetchPartRequest {
+  static constexpr MessageType kType = MessageType::kFetchPart;
+  uint64_t save = 0;
+  uint64_t at = 0;
+  uint64_t bytes = 0;
+  uint32_t member = kNoMember;
+  int32_t rank = 0;
+};
+struct FetchPartReply {
   uint64_t bytes = 0;  ///< Of the part.
 };
 

@@ -14,7 +14,7 @@ using fields::IsAmount;
 using fields::kMostRanks;
 
 HARMONAIZE_FIELDS(PartSavedMessage, about, rank, round, step, bytes, at_peer)
-HARMONAIZE_FIELDS(RoundCompleteMessage, about, round, step, status)
+HARMONAIZE_FIELDS(RoundCompleteMessage, about, round, step, peer_round, status)
 HARMONAIZE_FIELDS(ChoiceMessage, about, number, choice)
 HARMONAIZE_FIELDS(SaveView, save, step, ranks, complete, kept, saved, bytes, parts)
 HARMONAIZE_FIELDS(AskSavesMessage, call, user, job)

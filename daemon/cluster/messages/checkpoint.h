@@ -30,7 +30,8 @@ struct RoundCompleteMessage {
   uint64_t about = 0;  ///< Key of the communicator.
   uint64_t round = 0;  ///< The newest complete one; 0: none.
   uint64_t step = 0;
-  Status status{};  ///< Why no further round becomes complete, or OK.
+  uint64_t peer_round = 0;  ///< The newest one of which other hosts have copies; 0: none.
+  Status status{};          ///< Why no further round becomes complete, or OK.
 };
 
 /// Most bytes of a choice.

@@ -185,7 +185,7 @@ std::vector<ClusterMessage> OneOfEach() {
                        .is_urgent = true},
       PartSavedMessage{
           .about = 77, .rank = 3, .round = 4, .step = 1200, .bytes = 1 << 20, .at_peer = true},
-      RoundCompleteMessage{.about = 77, .round = 4, .step = 1200, .status = kWhy},
+      RoundCompleteMessage{.about = 77, .round = 4, .step = 1200, .peer_round = 3, .status = kWhy},
       ChoiceMessage{.about = 77, .number = 2, .choice = {1, 2, 3}},
       AskSavesMessage{.call = 5, .user = 1000, .job = std::vector<uint8_t>(16, 1)},
       SavesMessage{.call = 5,

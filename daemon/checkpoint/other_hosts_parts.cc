@@ -1,0 +1,341 @@
+#include "daemon/checkpoint/other_hosts_parts.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/this_daemon.h"
+#include "daemon/communicator/communicator.h"
+#include "daemon/multihost/host_group.h"
+#include "daemon/runtime/event_loop.h"
+#include "daemon/tenant/tenant.h"
+#include "daemon/tenant/tenant_table.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+#include "src/base/saturating.h"
+#include "src/base/wall_clock.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Time, in nanoseconds, for which it is remembered where parts are: a restart reads them at once.
+constexpr uint64_t kRememberNs = 600'000'000'000;
+/// Time, in nanoseconds, after which copies for readers are given back: ranks read one range after
+/// the other.
+constexpr uint64_t kUnusedNs = 60'000'000'000;
+
+std::shared_ptr<const SecureSettings> SettingsOf(const Cluster* cluster) {
+  if (cluster == nullptr) return nullptr;
+  Result<std::shared_ptr<const SecureSettings>> settings =
+      SecureSettings::Of(cluster->SecretFor("transfers of checkpoints"));
+  if (settings.ok()) return *settings;
+  Log(LogLevel::kWarning, kLogInit, "checkpoints stay on their hosts: {}",
+      settings.status().message());
+  return nullptr;
+}
+
+std::vector<uint8_t> TicketBytes(const TransferTicket& ticket) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(ticket.data());
+  return {bytes, bytes + ticket.size()};
+}
+
+/// Returns what is told of a job's parts, the newest saves first.
+std::vector<SaveView> ViewsOf(const KeptParts::ByBuffer& parts) {
+  std::map<uint64_t, SaveView> views;
+  for (const auto& [buffer, part] : parts) {
+    if (part.state == PartState::kNothing) continue;
+    SaveView& view = views[part.save];
+    if (std::find(view.parts.begin(), view.parts.end(), part.rank) != view.parts.end()) continue;
+    view.save = part.save;
+    view.step = part.step;
+    view.ranks = part.ranks;
+    view.complete |= part.state == PartState::kComplete;
+    view.kept |= part.is_kept;
+    view.saved = std::max(view.saved, part.saved_seconds);
+    view.bytes = AddUpTo(view.bytes, part.bytes);
+    view.parts.push_back(part.rank);
+  }
+  std::vector<SaveView> newest_first;
+  for (auto& [save, view] : views) newest_first.push_back(std::move(view));
+  std::sort(newest_first.begin(), newest_first.end(),
+            [](const SaveView& one, const SaveView& other) { return one.saved > other.saved; });
+  if (newest_first.size() > kMostSavesTold) newest_first.resize(kMostSavesTold);
+  return newest_first;
+}
+
+}  // namespace
+
+OtherHostsParts::OtherHostsParts(const Services& services)
+    : services_(services),
+      settings_(SettingsOf(services.cluster)),
+      catalogue_({.cluster = services.cluster, .loop = services.loop}),
+      fetched_({.loop = services.loop, .eraser = &eraser_, .settings = settings_}),
+      coming_({.loop = services.loop, .eraser = &eraser_, .settings = settings_}) {}
+
+PartName OtherHostsParts::NameOf(uint32_t user, const std::vector<uint8_t>& job, uint64_t save,
+                                 int rank) const {
+  const uint32_t tenant = services_.tenants->AcrossHosts(user)->identity.number;
+  return {.job = {tenant, DecodeJob(job)}, .save = save, .rank = rank};
+}
+
+// ---------------------------------------------------------------------------------------------
+// For ranks of this host
+
+void OtherHostsParts::List(const Communicator& communicator, Listed listed) {
+  const JobTable::Key job = {communicator.tenant().identity.number, communicator.job()->id};
+  catalogue_.List(
+      communicator, [this, job, listed = std::move(listed)](std::vector<HostSaves> hosts) {
+        Holders holders = {.of_part = {}, .until_ns = MonotonicNanoseconds() + kRememberNs};
+        for (const HostSaves& host : hosts) {
+          for (const SaveView& save : host.saves) {
+            for (const int rank : save.parts)
+              holders.of_part.try_emplace({save.save, rank}, host.peer);
+          }
+        }
+        holders_[job] = std::move(holders);
+        listed(std::move(hosts));
+      });
+}
+
+void OtherHostsParts::Fetch(const Communicator& communicator, uint64_t save, int rank, uint64_t at,
+                            uint64_t bytes, Fetched fetched) {
+  const PartName name = {.job = {communicator.tenant().identity.number, communicator.job()->id},
+                         .save = save,
+                         .rank = rank};
+  if (fetched_.Contains(name)) return FetchRange(name, at, bytes, fetched);
+  const auto holders = holders_.find(name.job);
+  const auto holder = holders == holders_.end()
+                          ? std::map<std::pair<uint64_t, int>, transport::PeerId>::iterator()
+                          : holders->second.of_part.find({save, rank});
+  if (holders == holders_.end() || holder == holders->second.of_part.end() ||
+      settings_ == nullptr) {
+    return fetched(Status(Code::kUnavailable, "no host is known to have this part"));
+  }
+  const transport::PeerId peer = holder->second;
+  catalogue_.Locate(communicator, peer, save, rank,
+                    [this, name, peer, at, bytes, account = communicator.tenant().account,
+                     fetched = std::move(fetched)](const Result<PartAtMessage>& located) {
+                      if (!located.ok()) return fetched(located.status());
+                      const Result<PartPlace> place =
+                          PlaceOf(peer, located->bytes, located->port, located->ticket);
+                      if (!place.ok()) return fetched(place.status());
+                      FetchFrom(name, *place, *account, at, bytes, fetched);
+                    });
+}
+
+void OtherHostsParts::FetchFrom(const PartName& name, const PartPlace& place, Account& account,
+                                uint64_t at, uint64_t bytes, const Fetched& fetched) {
+  const Status begun = fetched_.Begin(name, place, account, MonotonicNanoseconds());
+  if (!begun.ok()) return fetched(begun);
+  FetchRange(name, at, bytes, fetched);
+}
+
+void OtherHostsParts::FetchRange(const PartName& name, uint64_t at, uint64_t bytes,
+                                 const Fetched& fetched) {
+  const uint64_t of_part = fetched_.Find(name).bytes;
+  fetched_.Fetch(name, at, bytes, MonotonicNanoseconds(), [of_part, fetched](const Status& status) {
+    fetched(status.ok() ? Result<uint64_t>(of_part) : Result<uint64_t>(status));
+  });
+}
+
+/// Returns where a peer gives a part away.
+Result<PartPlace> OtherHostsParts::PlaceOf(transport::PeerId peer, uint64_t bytes, int port,
+                                           const std::vector<uint8_t>& ticket) const {
+  const auto& linked = services_.cluster->linked();
+  const auto info = linked.find(peer);
+  if (info == linked.end()) return RemoteError("the host that has the part is gone");
+  PartPlace place = {.address = info->second.address, .ticket = {}, .bytes = bytes};
+  place.address.set_port(static_cast<uint16_t>(port));
+  std::transform(ticket.begin(), ticket.end(), place.ticket.begin(),
+                 [](uint8_t byte) { return static_cast<std::byte>(byte); });
+  return place;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Giving parts away
+
+Status OtherHostsParts::StartServer() {
+  if (server_ != nullptr) return Status::Ok();
+  if (settings_ == nullptr) return SystemError("this host gives no parts of checkpoints away");
+  server_ = std::make_unique<PartServer>(PartServer::Services{
+      .address = services_.cluster->listening(), .settings = settings_, .idle_link = &idle_link_});
+  return Status::Ok();
+}
+
+Result<PartServer::Offer> OtherHostsParts::Offer(const KeptPart& part, bool when_idle) {
+  HZ_RETURN_IF_ERROR(StartServer());
+  return server_->Add({.keeper = part.memory,
+                       .descriptor = part.memory->descriptor(),
+                       .bytes = part.bytes,
+                       .is_void = part.is_void,
+                       .when_idle = when_idle,
+                       .tenant = part.job.first});
+}
+
+void OtherHostsParts::OnAskSaves(transport::PeerId peer, const AskSavesMessage& ask) {
+  const PartName name = NameOf(ask.user, ask.job, 0, 0);
+  const KeptParts::ByBuffer* const parts = services_.parts->Of(name.job);
+  SavesMessage answer = {.call = ask.call};
+  if (parts != nullptr) answer.saves = ViewsOf(*parts);
+  services_.cluster->Send(peer, answer);
+}
+
+void OtherHostsParts::OnAskPart(transport::PeerId peer, const AskPartMessage& ask) {
+  const PartName name = NameOf(ask.user, ask.job, ask.save, ask.rank);
+  PartAtMessage answer = {.call = ask.call};
+  const KeptPart* const part = services_.parts->FindPart(name.job, name.save, name.rank);
+  if (part == nullptr) {
+    answer.status = RemoteError("another host does not have this part of a checkpoint any more");
+  } else if (const Result<PartServer::Offer> offer = Offer(*part, false); offer.ok()) {
+    answer.bytes = part->bytes;
+    answer.port = offer->port;
+    answer.ticket = TicketBytes(offer->ticket);
+  } else {
+    answer.status = offer.status();
+  }
+  services_.cluster->Send(peer, answer);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Copies at other hosts
+
+void OtherHostsParts::Replicate(const Communicator& communicator, uint64_t key,
+                                const KeptPart& part) {
+  if (services_.cluster == nullptr || settings_ == nullptr) return;
+  const KeepPartMessage keep = {.about = key,
+                                .user = communicator.tenant().identity.across_hosts,
+                                .job = EncodeJob(part.job.second),
+                                .save = part.save,
+                                .step = part.step,
+                                .round = part.round,
+                                .rank = part.rank,
+                                .ranks = part.ranks,
+                                .kept = part.is_kept,
+                                .bytes = part.bytes};
+  const HostGroup* const group = communicator.host_group();
+  if (group != nullptr && group->roster().hosts() > 1) {
+    // Each host's parts go to the next one, so that every host has one other's.
+    const Roster& roster = group->roster();
+    const auto next = static_cast<size_t>((roster.self + 1) % roster.hosts());
+    services_.cluster->Reach(
+        roster.addresses[next],
+        lifetime_.Guard([this, keep, part](const Result<transport::PeerId>& peer) {
+          if (peer.ok() && *peer != kThisDaemon) SendKeep(*peer, keep, part);
+        }));
+    return;
+  }
+  // A job of one host has its copy at any other.
+  const auto& linked = services_.cluster->linked();
+  if (!linked.empty()) SendKeep(linked.begin()->first, keep, part);
+}
+
+void OtherHostsParts::SendKeep(transport::PeerId peer, KeepPartMessage keep, const KeptPart& part) {
+  // The part may have been overwritten while the peer was reached.
+  const KeptPart* const now = services_.parts->FindPart(part.job, part.save, part.rank);
+  if (now == nullptr || !services_.cluster->CheckKnown(peer, KeepPartMessage::kKind).ok()) return;
+  const Result<PartServer::Offer> offer = Offer(*now, true);
+  if (!offer.ok()) {
+    Log(LogLevel::kDebug, kLogInit, "a part is not offered: {}", offer.status().message());
+    return;
+  }
+  keep.port = offer->port;
+  keep.ticket = TicketBytes(offer->ticket);
+  services_.cluster->Send(peer, keep);
+}
+
+void OtherHostsParts::Refresh(uint64_t key, const KeptPart& part) {
+  if (services_.cluster == nullptr || !services_.cluster->Linked(part.peer)) return;
+  const Tenant* const tenant = services_.tenants->OfNumber(part.job.first);
+  if (tenant == nullptr) return;
+  services_.cluster->Send(part.peer, KeepPartMessage{.about = key,
+                                                     .user = tenant->identity.across_hosts,
+                                                     .job = EncodeJob(part.job.second),
+                                                     .save = part.save,
+                                                     .step = part.step,
+                                                     .round = part.round,
+                                                     .rank = part.rank,
+                                                     .ranks = part.ranks,
+                                                     .bytes = part.bytes});
+}
+
+/// At the other host.
+void OtherHostsParts::OnKeepPart(transport::PeerId peer, const KeepPartMessage& keep) {
+  const PartName name = NameOf(keep.user, keep.job, keep.save, keep.rank);
+  if (services_.parts->RefreshCopy(name.job, name.save, name.rank, UnixSeconds())) {
+    services_.cluster->Send(
+        peer, PartKeptMessage{.about = keep.about, .round = keep.round, .rank = keep.rank});
+    return;
+  }
+  if (coming_.Contains(name) || keep.port == 0) return;
+  const Status begun = BeginToKeep(peer, keep, name);
+  if (begun.ok()) return;
+  services_.cluster->Send(
+      peer, PartKeptMessage{
+                .about = keep.about, .round = keep.round, .rank = keep.rank, .status = begun});
+}
+
+Status OtherHostsParts::BeginToKeep(transport::PeerId peer, const KeepPartMessage& keep,
+                                    const PartName& name) {
+  if (settings_ == nullptr) return SystemError("this host keeps no copies");
+  HZ_ASSIGN_OR_RETURN(const PartPlace place, PlaceOf(peer, keep.bytes, keep.port, keep.ticket));
+  Account& account = *services_.tenants->AcrossHosts(keep.user)->account;
+  HZ_RETURN_IF_ERROR(coming_.Begin(name, place, account, MonotonicNanoseconds()));
+  coming_.Fetch(name, 0, keep.bytes, MonotonicNanoseconds(),
+                lifetime_.Guard([this, peer, keep, name](const Status& status) {
+                  OnCopied(peer, keep, name, status);
+                }));
+  return Status::Ok();
+}
+
+void OtherHostsParts::OnCopied(transport::PeerId peer, const KeepPartMessage& keep,
+                               const PartName& name, const Status& status) {
+  if (status.ok()) {
+    KeptPart copy;
+    copy.job = name.job;
+    copy.memory = coming_.TakeOut(name);
+    copy.is_void = std::make_shared<std::atomic<bool>>(false);
+    copy.buffer_bytes = keep.bytes;
+    copy.communicator = keep.about;
+    copy.rank = keep.rank;
+    copy.ranks = keep.ranks;
+    copy.state = PartState::kComplete;
+    copy.round = keep.round;
+    copy.step = keep.step;
+    copy.save = keep.save;
+    copy.bytes = keep.bytes;
+    copy.is_kept = keep.kept;
+    copy.saved_seconds = UnixSeconds();
+    copy.job_seen_seconds = copy.saved_seconds;
+    copy.is_copy = true;
+    services_.parts->AddCopy(std::move(copy));
+  } else {
+    coming_.Drop(name);
+  }
+  services_.cluster->Send(
+      peer, PartKeptMessage{
+                .about = keep.about, .round = keep.round, .rank = keep.rank, .status = status});
+}
+
+// ---------------------------------------------------------------------------------------------
+// What the cluster says
+
+void OtherHostsParts::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
+  if (const auto* ask = message.As<AskSavesMessage>()) OnAskSaves(peer, *ask);
+  if (const auto* answer = message.As<SavesMessage>()) catalogue_.OnSaves(peer, *answer);
+  if (const auto* ask = message.As<AskPartMessage>()) OnAskPart(peer, *ask);
+  if (const auto* answer = message.As<PartAtMessage>()) catalogue_.OnPartAt(peer, *answer);
+  if (const auto* keep = message.As<KeepPartMessage>()) OnKeepPart(peer, *keep);
+  if (const auto* kept = message.As<PartKeptMessage>()) services_.on_kept(peer, *kept);
+}
+
+void OtherHostsParts::OnPeerLost(transport::PeerId peer) {
+  catalogue_.OnPeerLost(peer);
+}
+
+void OtherHostsParts::LookAfter(uint64_t now_ns) {
+  if (now_ns > kUnusedNs) fetched_.DropUnusedSince(now_ns - kUnusedNs);
+  std::erase_if(holders_, [&](const auto& entry) { return entry.second.until_ns < now_ns; });
+}
+
+}  // namespace harmonaize::daemon
