@@ -476,19 +476,20 @@ ncclResult_t hzCheckpointCommit(hzCheckpointer_t saver);
 typedef struct hzCheckpointState {
   size_t size;          ///< sizeof(hzCheckpointState_t).
   int is_in_memory;     ///< All ranks have it in memory.
+  int is_at_peer;       ///< Other hosts have copies of all of it in memory.
   int is_stored;        ///< It is committed in the folder.
   int has_failed;       ///< It will not be: `failure` says why.
   const char* failure;  ///< Valid until the next call for the saver; "" if it has not failed.
 } hzCheckpointState_t;
 
 #define HZ_CHECKPOINT_STATE_INITIALIZER \
-  { sizeof(hzCheckpointState_t), 0, 0, 0, NULL }
+  { sizeof(hzCheckpointState_t), 0, 0, 0, 0, NULL }
 
 /// Stores what has become of this rank's last save of a step into `*state`. Does not wait.
 /// Errors: ncclInvalidArgument unless the step is among the last 16 that were saved.
 ncclResult_t hzCheckpointLook(hzCheckpointer_t saver, uint64_t step, hzCheckpointState_t* state);
 
-typedef enum { hzInMemory = 0, hzInStorage = 1 } hzCheckpointPlace_t;
+typedef enum { hzInMemory = 0, hzInStorage = 1, hzAtPeer = 2 } hzCheckpointPlace_t;
 
 /// Waits up to `timeout_ms`, -1 for ever, until this rank's last save of a step is at a place.
 /// Returns ncclInProgress if it is not there by then.

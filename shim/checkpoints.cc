@@ -205,6 +205,15 @@ Status Begin(Checkpointer& saver, uint64_t step, int flags, const hzShard_t* giv
   return Status::Ok();
 }
 
+Result<Checkpointer::Place> PlaceOf(int number) {
+  switch (number) {
+    case hzInMemory: return Checkpointer::Place::kMemory;
+    case hzAtPeer: return Checkpointer::Place::kPeer;
+    case hzInStorage: return Checkpointer::Place::kStorage;
+    default: return InvalidArgument("place is {}, which does not exist", number);
+  }
+}
+
 Status Open(ncclComm_t comm, const char* folder, int64_t step, hzCheckpoint_t* out) {
   HZ_RETURN_IF_ERROR(CheckPointer(out, "checkpoint"));
   *out = nullptr;
@@ -305,6 +314,7 @@ hzCheckpointLook(hzCheckpointer_t saver, uint64_t step, hzCheckpointState_t* sta
     HZ_ASSIGN_OR_RETURN(const harmonaize::SaveRecord record, object.Look(step));
     saver->failure = record.failure.message();
     state->is_in_memory = record.is_in_memory ? 1 : 0;
+    state->is_at_peer = record.is_at_peer ? 1 : 0;
     state->is_stored = record.is_stored ? 1 : 0;
     state->has_failed = record.failure.ok() ? 0 : 1;
     state->failure = saver->failure.c_str();
@@ -318,15 +328,9 @@ hzCheckpointWait(hzCheckpointer_t saver, uint64_t step, hzCheckpointPlace_t plac
   bool waits = false;
   const ncclResult_t result =
       CallOnSaver("hzCheckpointWait", saver, [&](Checkpointer& object) -> Status {
-        const int number = Number(place);
-        if (number != hzInMemory && number != hzInStorage) {
-          return harmonaize::InvalidArgument("place is {}, which does not exist", number);
-        }
+        HZ_ASSIGN_OR_RETURN(const Checkpointer::Place where, PlaceOf(Number(place)));
         const std::chrono::milliseconds timeout(timeout_ms < 0 ? kEndlessMs : timeout_ms);
-        const Status status = object.Await(
-            step,
-            number == hzInMemory ? Checkpointer::Place::kMemory : Checkpointer::Place::kStorage,
-            timeout);
+        const Status status = object.Await(step, where, timeout);
         waits = status.code() == Code::kInProgress;
         return waits ? Status::Ok() : status;
       });

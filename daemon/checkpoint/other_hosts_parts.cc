@@ -40,6 +40,16 @@ std::vector<uint8_t> TicketBytes(const TransferTicket& ticket) {
   return {bytes, bytes + ticket.size()};
 }
 
+/// Returns where another daemon gives a part away, as it says.
+Result<PartPlace> PlaceOf(const std::string& address, uint64_t bytes,
+                          const std::vector<uint8_t>& ticket) {
+  PartPlace place = {.address = {}, .ticket = {}, .bytes = bytes};
+  HZ_ASSIGN_OR_RETURN(place.address, transport::NetworkAddress::Parse(address));
+  std::transform(ticket.begin(), ticket.end(), place.ticket.begin(),
+                 [](uint8_t byte) { return static_cast<std::byte>(byte); });
+  return place;
+}
+
 /// Returns what is told of a job's parts, the newest saves first.
 std::vector<SaveView> ViewsOf(const KeptParts::ByBuffer& parts) {
   std::map<uint64_t, SaveView> views;
@@ -114,11 +124,11 @@ void OtherHostsParts::Fetch(const Communicator& communicator, uint64_t save, int
   }
   const transport::PeerId peer = holder->second;
   catalogue_.Locate(communicator, peer, save, rank,
-                    [this, name, peer, at, bytes, account = communicator.tenant().account,
+                    [this, name, at, bytes, account = communicator.tenant().account,
                      fetched = std::move(fetched)](const Result<PartAtMessage>& located) {
                       if (!located.ok()) return fetched(located.status());
                       const Result<PartPlace> place =
-                          PlaceOf(peer, located->bytes, located->port, located->ticket);
+                          PlaceOf(located->address, located->bytes, located->ticket);
                       if (!place.ok()) return fetched(place.status());
                       FetchFrom(name, *place, *account, at, bytes, fetched);
                     });
@@ -139,19 +149,6 @@ void OtherHostsParts::FetchRange(const PartName& name, uint64_t at, uint64_t byt
   });
 }
 
-/// Returns where a peer gives a part away.
-Result<PartPlace> OtherHostsParts::PlaceOf(transport::PeerId peer, uint64_t bytes, int port,
-                                           const std::vector<uint8_t>& ticket) const {
-  const auto& linked = services_.cluster->linked();
-  const auto info = linked.find(peer);
-  if (info == linked.end()) return RemoteError("the host that has the part is gone");
-  PartPlace place = {.address = info->second.address, .ticket = {}, .bytes = bytes};
-  place.address.set_port(static_cast<uint16_t>(port));
-  std::transform(ticket.begin(), ticket.end(), place.ticket.begin(),
-                 [](uint8_t byte) { return static_cast<std::byte>(byte); });
-  return place;
-}
-
 // ---------------------------------------------------------------------------------------------
 // Giving parts away
 
@@ -163,14 +160,18 @@ Status OtherHostsParts::StartServer() {
   return Status::Ok();
 }
 
-Result<PartServer::Offer> OtherHostsParts::Offer(const KeptPart& part, bool when_idle) {
+Result<OtherHostsParts::Given> OtherHostsParts::Offer(const KeptPart& part, bool when_idle) {
   HZ_RETURN_IF_ERROR(StartServer());
-  return server_->Add({.keeper = part.memory,
-                       .descriptor = part.memory->descriptor(),
-                       .bytes = part.bytes,
-                       .is_void = part.is_void,
-                       .when_idle = when_idle,
-                       .tenant = part.job.first});
+  HZ_ASSIGN_OR_RETURN(const PartServer::Offer offer,
+                      server_->Add({.keeper = part.memory,
+                                    .descriptor = part.memory->descriptor(),
+                                    .bytes = part.bytes,
+                                    .is_void = part.is_void,
+                                    .when_idle = when_idle,
+                                    .tenant = part.job.first}));
+  transport::NetworkAddress address = services_.cluster->listening();
+  address.set_port(offer.port);
+  return Given{.address = address.ToString(), .ticket = TicketBytes(offer.ticket)};
 }
 
 void OtherHostsParts::OnAskSaves(transport::PeerId peer, const AskSavesMessage& ask) {
@@ -187,10 +188,10 @@ void OtherHostsParts::OnAskPart(transport::PeerId peer, const AskPartMessage& as
   const KeptPart* const part = services_.parts->FindPart(name.job, name.save, name.rank);
   if (part == nullptr) {
     answer.status = RemoteError("another host does not have this part of a checkpoint any more");
-  } else if (const Result<PartServer::Offer> offer = Offer(*part, false); offer.ok()) {
+  } else if (const Result<Given> offer = Offer(*part, false); offer.ok()) {
     answer.bytes = part->bytes;
-    answer.port = offer->port;
-    answer.ticket = TicketBytes(offer->ticket);
+    answer.address = offer->address;
+    answer.ticket = offer->ticket;
   } else {
     answer.status = offer.status();
   }
@@ -234,13 +235,13 @@ void OtherHostsParts::SendKeep(transport::PeerId peer, KeepPartMessage keep, con
   // The part may have been overwritten while the peer was reached.
   const KeptPart* const now = services_.parts->FindPart(part.job, part.save, part.rank);
   if (now == nullptr || !services_.cluster->CheckKnown(peer, KeepPartMessage::kKind).ok()) return;
-  const Result<PartServer::Offer> offer = Offer(*now, true);
+  const Result<Given> offer = Offer(*now, true);
   if (!offer.ok()) {
     Log(LogLevel::kDebug, kLogInit, "a part is not offered: {}", offer.status().message());
     return;
   }
-  keep.port = offer->port;
-  keep.ticket = TicketBytes(offer->ticket);
+  keep.address = offer->address;
+  keep.ticket = offer->ticket;
   services_.cluster->Send(peer, keep);
 }
 
@@ -267,7 +268,7 @@ void OtherHostsParts::OnKeepPart(transport::PeerId peer, const KeepPartMessage& 
         peer, PartKeptMessage{.about = keep.about, .round = keep.round, .rank = keep.rank});
     return;
   }
-  if (coming_.Contains(name) || keep.port == 0) return;
+  if (coming_.Contains(name) || keep.address.empty()) return;
   const Status begun = BeginToKeep(peer, keep, name);
   if (begun.ok()) return;
   services_.cluster->Send(
@@ -278,7 +279,7 @@ void OtherHostsParts::OnKeepPart(transport::PeerId peer, const KeepPartMessage& 
 Status OtherHostsParts::BeginToKeep(transport::PeerId peer, const KeepPartMessage& keep,
                                     const PartName& name) {
   if (settings_ == nullptr) return SystemError("this host keeps no copies");
-  HZ_ASSIGN_OR_RETURN(const PartPlace place, PlaceOf(peer, keep.bytes, keep.port, keep.ticket));
+  HZ_ASSIGN_OR_RETURN(const PartPlace place, PlaceOf(keep.address, keep.bytes, keep.ticket));
   Account& account = *services_.tenants->AcrossHosts(keep.user)->account;
   HZ_RETURN_IF_ERROR(coming_.Begin(name, place, account, MonotonicNanoseconds()));
   coming_.Fetch(name, 0, keep.bytes, MonotonicNanoseconds(),

@@ -4,6 +4,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/checkpoint/kept_parts.h"
@@ -78,9 +80,12 @@ class OtherHostsParts {
   };
 
   Status StartServer();
-  Result<PartServer::Offer> Offer(const KeptPart& part, bool when_idle);
-  Result<PartPlace> PlaceOf(transport::PeerId peer, uint64_t bytes, int port,
-                            const std::vector<uint8_t>& ticket) const;
+  /// What another daemon needs to read a part of this host's.
+  struct Given {
+    std::string address;
+    std::vector<uint8_t> ticket;
+  };
+  Result<Given> Offer(const KeptPart& part, bool when_idle);
   void FetchFrom(const PartName& name, const PartPlace& place, Account& account, uint64_t at,
                  uint64_t bytes, const Fetched& fetched);
   void FetchRange(const PartName& name, uint64_t at, uint64_t bytes, const Fetched& fetched);

@@ -59,7 +59,7 @@ class SaveCatalogue {
  private:
   struct Listing {
     std::set<transport::PeerId> asked = {};  ///< That have not answered.
-    int reaching = 0;                   ///< Hosts that are being reached.
+    int reaching = 0;                        ///< Hosts that are being reached.
     std::vector<HostSaves> found = {};
     Listed listed;
     uint64_t until_ns = 0;

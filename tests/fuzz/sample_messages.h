@@ -175,7 +175,7 @@ inline void Fill(AskPartMessage& ask) {
 
 inline void Fill(PartAtMessage& answer) {
   answer.call = 1;
-  answer.port = 7400;
+  answer.address = "10.0.0.1:7400";
   answer.ticket.assign(kTransferTicketBytes, 3);
 }
 

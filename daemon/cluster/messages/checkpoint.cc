@@ -20,9 +20,9 @@ HARMONAIZE_FIELDS(SaveView, save, step, ranks, complete, kept, saved, bytes, par
 HARMONAIZE_FIELDS(AskSavesMessage, call, user, job)
 HARMONAIZE_FIELDS(SavesMessage, call, saves)
 HARMONAIZE_FIELDS(AskPartMessage, call, user, job, save, rank)
-HARMONAIZE_FIELDS(PartAtMessage, call, bytes, port, ticket, status)
+HARMONAIZE_FIELDS(PartAtMessage, call, bytes, address, ticket, status)
 HARMONAIZE_FIELDS(KeepPartMessage, about, user, job, save, step, round, rank, ranks, kept, bytes,
-                  port, ticket)
+                  address, ticket)
 HARMONAIZE_FIELDS(PartKeptMessage, about, round, rank, status)
 
 static bool IsSound(const PartSavedMessage& part) {
@@ -44,10 +44,6 @@ static bool IsRank(int rank, int ranks) {
   return ranks >= 1 && ranks <= kMostRanks && InRange(rank, ranks);
 }
 
-static bool IsPort(int port) {
-  return port >= 1 && port <= UINT16_MAX;
-}
-
 static bool IsSound(const SaveView& save) {
   return save.step <= INT64_MAX && save.ranks >= 1 && save.ranks <= kMostRanks &&
          IsAmount(save.saved) && AllBelow(save.parts, save.ranks) && AllDifferent(save.parts);
@@ -66,16 +62,16 @@ static bool IsSound(const AskPartMessage& ask) {
 }
 
 static bool IsSound(const PartAtMessage& answer) {
-  const bool is_there = IsPort(answer.port) && answer.ticket.size() == kTransferTicketBytes &&
+  const bool is_there = !answer.address.empty() && answer.ticket.size() == kTransferTicketBytes &&
                         answer.bytes <= INT64_MAX;
   return answer.call != 0 && (!answer.status.ok() || is_there);
 }
 
 static bool IsSound(const KeepPartMessage& keep) {
-  const bool is_offered = IsPort(keep.port) && keep.ticket.size() == kTransferTicketBytes;
+  const bool is_offered = keep.ticket.size() == kTransferTicketBytes;
   return keep.about != 0 && IsSomeEncodedJob(keep.job) && keep.step <= INT64_MAX &&
          keep.round != 0 && IsRank(keep.rank, keep.ranks) && keep.bytes <= INT64_MAX &&
-         (keep.port == 0 || is_offered);
+         (keep.address.empty() || is_offered);
 }
 
 static bool IsSound(const PartKeptMessage& kept) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -89,8 +90,8 @@ struct AskPartMessage {
 struct PartAtMessage {
   static constexpr MessageKind kKind = MessageKind::kPartAt;
   uint64_t call = 0;
-  uint64_t bytes = 0;  ///< Of the part.
-  int port = 0;        ///< At which it can be read, at the sender's address.
+  uint64_t bytes = 0;     ///< Of the part.
+  std::string address{};  ///< Where it can be read, with the port.
   std::vector<uint8_t> ticket{};
   Status status{};
 };
@@ -108,7 +109,7 @@ struct KeepPartMessage {
   int ranks = 1;
   bool kept = false;
   uint64_t bytes = 0;
-  int port = 0;  ///< As PartAtMessage::port; 0: it goes on keeping it.
+  std::string address{};  ///< As PartAtMessage::address; "": it goes on keeping it.
   std::vector<uint8_t> ticket{};
 };
 struct PartKeptMessage {

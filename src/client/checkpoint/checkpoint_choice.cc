@@ -26,17 +26,20 @@ constexpr std::chrono::milliseconds kAskEvery{2};
 /// Most bytes of an error that rank 0 tells the others.
 constexpr size_t kMostErrorBytes = 400;
 
-/// Returns the daemon's list of checkpoints in memory.
+/// Returns that list as a document with a list.
 Result<json> SavesInMemory(Communicator& communicator) {
-  Session& session = communicator.session();
-  ListSavesRequest request;
-  request.member = communicator.member();
-  HZ_ASSIGN_OR_RETURN(const std::string text, session.CallForDocument(request));
+  HZ_ASSIGN_OR_RETURN(const std::string text, ListSavesInMemory(communicator));
   json document = json::parse(text, nullptr, false);
   if (!document.is_object() || !document["checkpoints"].is_array()) {
     return InternalError("the daemon's list of checkpoints cannot be read");
   }
   return document;
+}
+
+/// Returns how many ranks a list of a save names.
+size_t CountIn(const json& save, const char* list) {
+  const auto found = save.find(list);
+  return found != save.end() && found->is_array() ? found->size() : 0;
 }
 
 std::optional<uint64_t> SaveIn(const std::string& text) {
@@ -46,19 +49,21 @@ std::optional<uint64_t> SaveIn(const std::string& text) {
   return save;
 }
 
-/// Returns the newest checkpoint in memory of which all parts are here; nullopt: there is none.
+/// Returns the newest checkpoint of which hosts have all parts in memory; nullopt: there is none.
 Result<std::optional<CheckpointChoice>> NewestInMemory(Communicator& communicator,
                                                        std::optional<uint64_t> step) {
   HZ_ASSIGN_OR_RETURN(const json document, SavesInMemory(communicator));
   for (const json& one : document["checkpoints"]) {
     const std::optional<uint64_t> save = SaveIn(one.value("save", std::string()));
     const int ranks = one.value("ranks", 0);
-    const CheckpointChoice choice = {.step = one.value("step", uint64_t{0}),
-                                     .save = save.value_or(0),
-                                     .ranks = ranks,
-                                     .place = CheckpointPlace::kMemory};
-    const bool is_whole = one.contains("parts_here") && one["parts_here"].is_array() &&
-                          one["parts_here"].size() == static_cast<size_t>(std::max(ranks, 1));
+    const size_t here = CountIn(one, "parts_here");
+    const size_t elsewhere = CountIn(one, "parts_elsewhere");
+    const bool is_whole = ranks >= 1 && here + elsewhere == static_cast<size_t>(ranks);
+    const CheckpointChoice choice = {
+        .step = one.value("step", uint64_t{0}),
+        .save = save.value_or(0),
+        .ranks = ranks,
+        .place = elsewhere == 0 ? CheckpointPlace::kMemory : CheckpointPlace::kPeer};
     if (save.has_value() && is_whole && choice.step == step.value_or(choice.step)) {
       return std::optional<CheckpointChoice>(choice);
     }
@@ -153,6 +158,12 @@ Result<std::string> Hear(Communicator& communicator) {
 }
 
 }  // namespace
+
+Result<std::string> ListSavesInMemory(Communicator& communicator) {
+  ListSavesRequest request;
+  request.member = communicator.member();
+  return communicator.session().CallForDocument(request);
+}
 
 Result<CheckpointChoice> AgreeOnCheckpoint(Communicator& communicator, const std::string& folder,
                                            std::optional<uint64_t> step) {

@@ -302,6 +302,8 @@ Status Checkpointer::AskDaemon() {
   HZ_ASSIGN_OR_RETURN(const SavedReply reply, session_->Call<SavedReply>(request));
   for (SaveRecord& record : records_) {
     if (record.round <= reply.round) record.is_in_memory = true;
+    // A round whose copies were not made before the next one's is not known to have any.
+    if (record.round == reply.peer_round) record.is_at_peer = true;
   }
   return Status::Ok();
 }
@@ -313,7 +315,7 @@ Result<SaveRecord> Checkpointer::Look(uint64_t step) {
   if (found == records_.rend()) {
     return InvalidArgument("step {} is not among the last {} that were saved", step, kMostRecords);
   }
-  if (!found->is_in_memory) HZ_RETURN_IF_ERROR(AskDaemon());
+  if (!found->is_at_peer) HZ_RETURN_IF_ERROR(AskDaemon());
   return *found;
 }
 
@@ -323,6 +325,7 @@ Status Checkpointer::Await(uint64_t step, Place place, milliseconds timeout) {
   for (;;) {
     HZ_ASSIGN_OR_RETURN(const SaveRecord record, Look(step));
     if (place == Place::kMemory && record.is_in_memory) return Status::Ok();
+    if (place == Place::kPeer && record.is_at_peer) return Status::Ok();
     if (place == Place::kStorage) {
       if (record.is_stored) return Status::Ok();
       HZ_RETURN_IF_ERROR(record.failure);

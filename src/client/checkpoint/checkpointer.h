@@ -40,6 +40,7 @@ struct SaveRecord {
   uint64_t round = 0;
   uint64_t save = 0;
   bool is_in_memory = false;  ///< All ranks have their parts in memory.
+  bool is_at_peer = false;    ///< Other hosts have copies of all parts in memory.
   bool is_stored = false;     ///< The checkpoint is committed in the store.
   Status failure = {};        ///< Why it will not be stored.
 };
@@ -75,7 +76,7 @@ class Checkpointer {
   /// Returns what has become of the newest save of a step. Errors: kInvalidArgument if this object
   /// does not know of one; those of a question to the daemon.
   Result<SaveRecord> Look(uint64_t step);
-  enum class Place { kMemory, kStorage };
+  enum class Place { kMemory, kPeer, kStorage };
   /// Waits until the newest save of a step is at a place. Errors: those of Look; why it failed;
   /// kInProgress if it takes longer than `timeout`.
   Status Await(uint64_t step, Place place, std::chrono::milliseconds timeout);

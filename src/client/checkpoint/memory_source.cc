@@ -25,16 +25,38 @@ Status ReadAt(int memory, uint64_t at, std::span<std::byte> into) {
   return Status::Ok();
 }
 
+/// Most bytes that are brought here at a time: the process's other requests to the daemon wait
+/// meanwhile.
+constexpr uint64_t kMostFetchBytes = 32 << 20;
+/// Bytes that are brought here with the first ones of a part: most tables are shorter.
+constexpr uint64_t kFirstFetchBytes = 1 << 20;
+
+/// Reads a range of a part, and brings it here before, where that is to be done.
+Status ReadPart(const OpenPart& part, uint64_t at, std::span<std::byte> into) {
+  if (!part.fetch) return ReadAt(part.memory.get(), at, into);
+  while (!into.empty()) {
+    const uint64_t bytes = std::min<uint64_t>(into.size(), kMostFetchBytes);
+    HZ_RETURN_IF_ERROR(part.fetch(at, bytes));
+    HZ_RETURN_IF_ERROR(ReadAt(part.memory.get(), at, into.first(bytes)));
+    at += bytes;
+    into = into.subspan(bytes);
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<MemorySource>> MemorySource::Of(std::vector<OpenPart> parts, uint64_t save) {
   std::unique_ptr<MemorySource> source(new MemorySource());
   for (size_t i = 0; i < parts.size(); ++i) {
-    const int memory = parts[i].memory.get();
+    const OpenPart& part = parts[i];
+    if (part.fetch) {
+      HZ_RETURN_IF_ERROR(part.fetch(0, std::min(part.bytes, kFirstFetchBytes)));
+    }
     HZ_ASSIGN_OR_RETURN(
         checkpoint::PartTable table,
-        checkpoint::ReadPartTable(parts[i].bytes, [&](uint64_t at, std::span<std::byte> into) {
-          return ReadAt(memory, at, into);
+        checkpoint::ReadPartTable(part.bytes, [&](uint64_t at, std::span<std::byte> into) {
+          return ReadPart(part, at, into);
         }));
     if (table.identity.save != save) {
       return InvalidArgument("a part in memory is of another checkpoint: it was overwritten");
@@ -50,7 +72,7 @@ Result<std::unique_ptr<MemorySource>> MemorySource::Of(std::vector<OpenPart> par
 
 Status MemorySource::Read(size_t shard, uint64_t at, std::span<std::byte> into) {
   const Place& place = places_[shard];
-  return ReadAt(parts_[place.part].memory.get(), place.at + at, into);
+  return ReadPart(parts_[place.part], place.at + at, into);
 }
 
 }  // namespace harmonaize

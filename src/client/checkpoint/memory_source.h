@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,9 +16,12 @@ namespace harmonaize {
 struct OpenPart {
   FileDescriptor memory;
   uint64_t bytes = 0;
+  /// Brings a range here that is to be read; empty: all of the part is here.
+  std::function<Status(uint64_t at, uint64_t bytes)> fetch = {};
 };
 
-/// Reads shards from images of parts in shared memory. The memory is read by system calls: whoever
+/// Reads shards from images of parts in shared memory, which other hosts' parts are first brought
+/// to. The memory is read by system calls: whoever
 /// has saved it may take its pages away, which would end this process at an access.
 class MemorySource final : public checkpoint::ShardSource {
  public:

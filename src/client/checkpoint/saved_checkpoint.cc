@@ -24,26 +24,60 @@ using checkpoint::ShardSource;
 constexpr std::chrono::seconds kStoreMayLag{60};
 constexpr std::chrono::milliseconds kLookEvery{200};
 
-Result<OpenPart> OpenPartOf(Communicator& communicator, const CheckpointChoice& choice, int rank) {
+/// Brings a range of another host's part here. Returns the bytes of the part.
+Result<uint64_t> FetchPart(Session& session, uint32_t member, uint64_t save, int rank, uint64_t at,
+                           uint64_t bytes) {
+  FetchPartRequest request;
+  request.save = save;
+  request.at = at;
+  request.bytes = bytes;
+  request.member = member;
+  request.rank = rank;
+  HZ_ASSIGN_OR_RETURN(const FetchPartReply reply, session.Call<FetchPartReply>(request));
+  return reply.bytes;
+}
+
+/// Opens a part that is in this host's memory; nullopt: it is not.
+Result<std::optional<OpenPart>> OpenHere(Communicator& communicator, uint64_t save, int rank) {
   OpenPartRequest request;
-  request.save = choice.save;
+  request.save = save;
   request.member = communicator.member();
   request.rank = rank;
   std::vector<FileDescriptor> received;
   HZ_ASSIGN_OR_RETURN(const OpenPartReply reply,
                       communicator.session().Call<OpenPartReply>(request, {}, {}, &received));
-  if (reply.bytes == 0 || received.size() != 1) {
-    return Status(Code::kUnavailable,
-                  fmt::format("rank {}'s part of step {} is not in this host's memory any more",
-                              rank, choice.step));
+  if (reply.bytes == 0 || received.size() != 1) return std::optional<OpenPart>();
+  OpenPart part = {.memory = std::move(received.front()), .bytes = reply.bytes};
+  if (reply.is_partial != 0) {
+    part.fetch = [session = communicator.shared_session(), member = communicator.member(), save,
+                  rank](uint64_t at, uint64_t bytes) {
+      return FetchPart(*session, member, save, rank, at, bytes).status();
+    };
   }
-  return OpenPart{.memory = std::move(received.front()), .bytes = reply.bytes};
+  return std::optional<OpenPart>(std::move(part));
+}
+
+Result<OpenPart> OpenPartOf(Communicator& communicator, const CheckpointChoice& choice, int rank) {
+  HZ_ASSIGN_OR_RETURN(std::optional<OpenPart> part, OpenHere(communicator, choice.save, rank));
+  if (!part.has_value() && choice.place == CheckpointPlace::kPeer) {
+    HZ_RETURN_IF_ERROR(
+        FetchPart(communicator.session(), communicator.member(), choice.save, rank, 0, 0).status());
+    HZ_ASSIGN_OR_RETURN(part, OpenHere(communicator, choice.save, rank));
+  }
+  if (part.has_value()) return std::move(*part);
+  return Status(
+      Code::kUnavailable,
+      fmt::format("rank {}'s part of step {} is not in memory any more", rank, choice.step));
 }
 
 /// Opens all parts in memory. A rank reads its own number's part first, which it is most likely to
 /// need.
 Result<std::unique_ptr<ShardSource>> OpenInMemory(Communicator& communicator,
                                                   const CheckpointChoice& choice) {
+  // Where other hosts have parts, each host finds out by itself.
+  if (choice.place == CheckpointPlace::kPeer) {
+    HZ_RETURN_IF_ERROR(ListSavesInMemory(communicator).status());
+  }
   std::vector<OpenPart> parts;
   for (int i = 0; i < choice.ranks; ++i) {
     const int rank = (communicator.rank() + i) % choice.ranks;

@@ -1,0 +1,104 @@
+// Checkpoints in memory of jobs on several hosts: copies at other hosts, and reading there.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "harmonaize.h"
+#include "tests/support/cluster.h"
+#include "tests/support/eventually.h"
+#include "tests/support/hosts_case.h"
+#include "tests/support/rank_runner.h"
+#include "tests/support/saved_model.h"
+#include "tests/support/shared_by_processes.h"
+
+namespace harmonaize::testing {
+namespace {
+
+/// How many ranks have come so far.
+struct Ready {
+  std::atomic<int> count{0};
+};
+
+/// Each test has daemons of its own: some are killed.
+class HostsCheckpoints : public ::testing::Test {
+ protected:
+  HostsCheckpoints() { setenv("HARMONAIZE_JOB", "train", 1); }
+
+  /// Runs ranks on these hosts that save two steps, wait until the last one is at a place, and are
+  /// killed all at once.
+  void SaveAndDie(const std::vector<int>& hosts, hzCheckpointPlace_t place) {
+    HostedRanks ranks(&cluster_, hosts);
+    const int count = static_cast<int>(hosts.size());
+    SharedByProcesses<Ready> ready;
+    ranks.Start([&](int rank) {
+      ncclComm_t comm = nullptr;
+      const ncclUniqueId id = ranks.ShareId(0, rank == 0);
+      if (ncclCommInitRank(&comm, count, id, rank) != ncclSuccess) return 2;
+      hzCheckpointer_t saver = nullptr;
+      EXPECT_NCCL(hzCheckpointerCreate(comm, nullptr, &saver));
+      for (const uint64_t step : {10, 20}) EXPECT_NCCL(SavedModel(rank, count, step).Save(saver));
+      EXPECT_NCCL(hzCheckpointWait(saver, 20, place, 60'000));
+      if (::testing::Test::HasFailure()) return 1;
+      ++ready->count;
+      EXPECT_TRUE(Eventually(60, [&] { return ready->count == count; }));
+      kill(getpid(), SIGKILL);
+      return 3;
+    });
+    for (const int status : ranks.Wait()) {
+      EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+    }
+  }
+
+  /// Has ranks on these hosts read the newest checkpoint, from a place.
+  void ExpectRead(const std::vector<int>& hosts, const std::string& place) {
+    HostedRanks ranks(&cluster_, hosts);
+    const int count = static_cast<int>(hosts.size());
+    ranks.Start([&](int rank) {
+      ncclComm_t comm = nullptr;
+      const ncclUniqueId id = ranks.ShareId(0, rank == 0);
+      if (ncclCommInitRank(&comm, count, id, rank) != ncclSuccess) return 2;
+      hzCheckpoint_t found = nullptr;
+      EXPECT_NCCL(hzCheckpointOpen(comm, nullptr, -1, &found));
+      if (found == nullptr) return 3;
+      hzCheckpointInfo_t info = HZ_CHECKPOINT_INFO_INITIALIZER;
+      EXPECT_NCCL(hzCheckpointGetInfo(found, &info));
+      EXPECT_EQ(info.step, 20u);
+      EXPECT_EQ(info.place, place);
+      EXPECT_EQ(SavedModel::Compare(found, rank, count, 20), "");
+      EXPECT_NCCL(hzCheckpointClose(found));
+      EXPECT_NCCL(ncclCommDestroy(comm));
+      return 0;
+    });
+    ExpectAllEndWell(&ranks);
+  }
+
+  TestCluster cluster_{3, Impatient()};
+};
+
+TEST_F(HostsCheckpoints, AreReadOverHostsByOtherNumbersOfRanks) {
+  SaveAndDie({0, 1, 2, 2}, hzInMemory);
+  ExpectRead({0, 1, 1}, "peer");
+  ExpectRead({1, 0}, "peer");
+}
+
+TEST_F(HostsCheckpoints, OfAHostThatIsLostACopyIsReadElsewhere) {
+  SaveAndDie({0, 0, 1}, hzAtPeer);
+  // What ranks 0 and 1 have saved is now only where host 1 has its copies.
+  cluster_.daemon(0).Kill();
+  ExpectRead({1, 1}, "memory");
+}
+
+TEST_F(HostsCheckpoints, AHostThatHadNoneReadsThemAll) {
+  SaveAndDie({0, 1}, hzAtPeer);
+  ExpectRead({2, 1, 0}, "peer");
+}
+
+}  // namespace
+}  // namespace harmonaize::testing
