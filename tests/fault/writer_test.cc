@@ -248,6 +248,22 @@ TEST_F(WriterTest, AStoreThatCannotBeOpenedIsTriedAgain) {
   EXPECT_TRUE(writer->WaitForCommit(2).ok());
 }
 
+TEST_F(WriterTest, ALimitOfFilesIsAFailureAndNoEnd) {
+  rlimit usual{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &usual), 0);
+  const rlimit small{1'000'000, usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::unique_ptr<WriterProcess> writer = StartWriter();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &usual), 0);
+  for (const uint64_t step : {1, 2}) {
+    ASSERT_TRUE(SaveTo(writer.get(), step).ok());
+    const Status status = writer->WaitForCommit(step);
+    EXPECT_EQ(status.code(), Code::kSystemError);
+    EXPECT_NE(status.message().find("File too large"), std::string::npos) << status.message();
+  }
+  EXPECT_TRUE(ListCheckpoints(options_.folder)->empty());
+}
+
 TEST_F(WriterTest, AFullDiskIsAFailureAndTheLastCheckpointStays) {
   if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 ||
       mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
