@@ -42,7 +42,7 @@ committed last, also where the job went back to an earlier step.
   committed      whole, and durable; newer ones make it go
   kept           the same, and it stays: the job has said so
   not committed  being saved, or given up; it is removed some minutes after its last writer
-  NEW            what was written for it; the rest lay in the store already
+  new            what was written for it; the rest lay in the store already
 
 )";
 
