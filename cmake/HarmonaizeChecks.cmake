@@ -50,7 +50,8 @@ if(HARMONAIZE_BUILD_TESTS)
   if(NOT HARMONAIZE_SANITIZER)
     add_test(NAME check_libc
              COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-libc.py"
-                     $<TARGET_FILE:harmonaize_nccl> $<TARGET_FILE:harmonaize_preload>)
+                     $<TARGET_FILE:harmonaize_nccl> $<TARGET_FILE:harmonaize_preload>
+                     $<TARGET_FILE:harmonaize_writer>)
     add_test(NAME install_test
              COMMAND "${PROJECT_SOURCE_DIR}/tests/install/run.sh" "${PROJECT_BINARY_DIR}")
     set_tests_properties(install_test PROPERTIES TIMEOUT 120)
