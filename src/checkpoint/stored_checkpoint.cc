@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <exception>
+#include <thread>
 #include <tuple>
 
 #include "src/checkpoint/checksum.h"
@@ -20,8 +22,10 @@ namespace {
 constexpr size_t kMostOpenFiles = 8;
 /// Bytes that are read at once to be checked.
 constexpr uint64_t kCheckedBytes = 1 << 20;
-/// How often a checkpoint is looked for that others remove meanwhile.
-constexpr int kTries = 4;
+/// How often a checkpoint is looked for that others remove, or have locked to tidy up, and the time
+/// between in milliseconds: both take a moment.
+constexpr int kOpenTries = 100;
+constexpr int kOpenPauseMs = 20;
 /// Most bytes of the file that says what a store is.
 constexpr uint64_t kMostStoreFileBytes = 4096;
 
@@ -133,7 +137,8 @@ Result<std::unique_ptr<StoredCheckpoint>> StoredCheckpoint::Open(const std::stri
       last = Unavailable("{} has no committed checkpoint of step {}", folder, *step);
     }
     // The newest one may be removed between the list and its lock, after a newer one has come.
-    for (int i = 0; i < kTries; ++i) {
+    for (int i = 0; i < kOpenTries; ++i) {
+      if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(kOpenPauseMs));
       HZ_ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> list, ListCheckpointsIn(steps));
       const auto found =
           std::find_if(list.begin(), list.end(), [&](const CheckpointSummary& summary) {

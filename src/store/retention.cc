@@ -116,6 +116,15 @@ Status RemoveIfUnused(const Store& store, const std::string& name, time_t unchan
   return is_abandoned ? RemoveCheckpoint(store, name, *folder) : Status::Ok();
 }
 
+/// Returns whether a writer that died has left something in a checkpoint's folder, or one that
+/// lives is about to name it.
+bool HasTemporaries(const Folder& folder) {
+  const Result<std::vector<std::string>> names = folder.Names();
+  return names.ok() && std::any_of(names->begin(), names->end(), [](const std::string& name) {
+           return name.starts_with(checkpoint::kTemporaryPrefix);
+         });
+}
+
 /// Removes a committed checkpoint, unless somebody reads it.
 Status RemoveCommitted(const Store& store, const std::string& name) {
   const Result<Folder> folder = store.steps().Open(name);
@@ -155,7 +164,7 @@ Status RemoveAbandoned(const Store& store) {
       HZ_RETURN_IF_ERROR(RemoveIfUnused(store, name, now - kAbandonedSeconds));
       continue;
     }
-    if (const SoleLock lock = LockAlone(*folder); lock.is_held) {
+    if (HasTemporaries(*folder) && LockAlone(*folder).is_held) {
       RemoveFiles(*folder, checkpoint::kTemporaryPrefix);
     }
   }
@@ -165,10 +174,8 @@ Status RemoveAbandoned(const Store& store) {
 void GiveUp(const Store& store, OpenCheckpoint checkpoint) {
   MarkFailed(checkpoint);
   // Whoever gives up last is alone with the lock.
-  const bool is_alone =
-      !checkpoint.lock.valid() || flock(checkpoint.lock.get(), LOCK_EX | LOCK_NB) == 0;
-  if (!is_alone || checkpoint.folder.BytesOfFile(checkpoint::kCommitFile).ok()) return;
-  if (!checkpoint.lock.valid()) return;
+  if (!checkpoint.lock.valid() || flock(checkpoint.lock.get(), LOCK_EX | LOCK_NB) != 0) return;
+  if (checkpoint.folder.BytesOfFile(checkpoint::kCommitFile).ok()) return;
   [[maybe_unused]] const Status removed =
       RemoveCheckpoint(store, checkpoint::CheckpointFolderName(checkpoint.id), checkpoint.folder);
 }
