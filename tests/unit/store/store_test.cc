@@ -1,7 +1,8 @@
 #include "src/store/store.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -146,6 +147,27 @@ TEST_F(StoreTest, WhatIsReadIsNotRemoved) {
   reader->reset();
   ASSERT_TRUE(RemoveOld(*store_, 1).ok());
   EXPECT_EQ(Steps(), std::vector<uint64_t>{2});
+}
+
+/// A process saves, and keeps the newest one alone, while this one reads the newest.
+TEST_F(StoreTest, TheNewestCanBeReadAtAnyMoment) {
+  ASSERT_TRUE(Save(1).ok());
+  options_.ranks = 2;
+  const pid_t child = fork();
+  if (child == 0) {
+    for (uint64_t step = 2; step < 20; ++step) {
+      if (!Save(step).ok() || !RemoveOld(*store_, 1).ok()) _exit(1);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  do {
+    const Status read = CheckModel(folder_, {}, 1);
+    EXPECT_TRUE(read.ok()) << read.ToString();
+  } while (waitpid(child, &status, WNOHANG) == 0);
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE(RemoveOld(*store_, 1).ok());
+  EXPECT_EQ(Steps(), std::vector<uint64_t>{19});
 }
 
 TEST_F(StoreTest, WithoutAllPartsThereIsNoCheckpoint) {
