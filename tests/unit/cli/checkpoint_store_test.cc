@@ -84,6 +84,10 @@ TEST_F(CheckpointStore, IsVerified) {
   const std::string answer = Run({"verify", folder_, "--all"}, 1);
   EXPECT_NE(answer.find("step 200 is damaged:\n  "), std::string::npos) << answer;
   EXPECT_NE(answer.find("step 100 is damaged:\n  "), std::string::npos) << answer;
+  // The newest is named although it cannot be opened.
+  EXPECT_TRUE(Run({"verify", folder_}, 1).starts_with("step 200 is damaged:\n  "));
+  EXPECT_NE(Run({"verify", folder_, "--step", "7"}, 1).find("no committed checkpoint of step 7"),
+            std::string::npos);
   const Result<Json> document = ParseDocument(Run({"verify", folder_, "--json"}, 1));
   ASSERT_TRUE(document.ok());
   EXPECT_FALSE(YesAt(ListAt(*document, "checkpoints")[0], "whole"));
