@@ -8,6 +8,7 @@ find_package(Python3 COMPONENTS Interpreter REQUIRED)
 file(GLOB_RECURSE HARMONAIZE_HEADERS CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
      "${PROJECT_SOURCE_DIR}/src/*.h" "${PROJECT_SOURCE_DIR}/daemon/*.h"
      "${PROJECT_SOURCE_DIR}/cli/*.h" "${PROJECT_SOURCE_DIR}/shim/*.h"
+     "${PROJECT_SOURCE_DIR}/writer/*.h"
      "${PROJECT_SOURCE_DIR}/perf/*.h" "${PROJECT_SOURCE_DIR}/include/*.h")
 # Highway includes an -inl.h once for each target, from a source that says which.
 list(FILTER HARMONAIZE_HEADERS EXCLUDE REGEX "-inl\\.h$")
@@ -49,7 +50,8 @@ if(HARMONAIZE_BUILD_TESTS)
   if(NOT HARMONAIZE_SANITIZER)
     add_test(NAME check_libc
              COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-libc.py"
-                     $<TARGET_FILE:harmonaize_nccl> $<TARGET_FILE:harmonaize_preload>)
+                     $<TARGET_FILE:harmonaize_nccl> $<TARGET_FILE:harmonaize_preload>
+                     $<TARGET_FILE:harmonaize_writer>)
     add_test(NAME install_test
              COMMAND "${PROJECT_SOURCE_DIR}/tests/install/run.sh" "${PROJECT_BINARY_DIR}")
     set_tests_properties(install_test PROPERTIES TIMEOUT 120)

@@ -13,7 +13,8 @@ import sys
 
 import tree_checker
 
-FOLDERS = ["src", "daemon", "cli", "shim", "tests", "perf", "scripts", "docs", "examples", "include", "cmake"]
+FOLDERS = ["src", "daemon", "cli", "shim", "tests", "perf", "scripts", "docs", "examples", "include", "cmake",
+           "writer"]
 # A header may be named without its ending. A name in capitals stands for many.
 ENDINGS = ["", ".h", ".cc"]
 NAMED = re.compile(r"`((?:%s)/[\w./{},*+-]*)`" % "|".join(FOLDERS))

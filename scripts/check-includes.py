@@ -262,7 +262,7 @@ def check(root):
             text = file.read_text(errors="replace")
             if lacks_guard(file, folder, text):
                 wrong.append(f"{path}:1: lacks #pragma once")
-            if file.suffix == ".h" and folder in {"src", "daemon", "cli", "shim"}:
+            if file.suffix == ".h" and folder in {"src", "daemon", "cli", "shim", "writer"}:
                 for name in types_in(text):
                     if name in defined:
                         wrong.append(f"{path}:1: defines {'::'.join(name)}, as {defined[name]} does")

@@ -96,7 +96,7 @@ check() {
 }
 
 format_check() {
-  find cli daemon examples include perf plugins shim src tests -name '*.cc' -o -name '*.h' -o -name '*.c' |
+  find cli daemon examples include perf plugins shim src tests writer -name '*.cc' -o -name '*.h' -o -name '*.c' |
     sort | xargs -n 40 -P "$jobs" clang-format --dry-run --Werror --ferror-limit=1
 }
 

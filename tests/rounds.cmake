@@ -8,7 +8,7 @@
 # streams_test; command_line_events_test and command_line_token_test, since command_line_jobs_test has the same
 # client, and cli_document_fuzzer gives its tables foreign documents.
 set(HARMONAIZE_ROUND_ASAN
-    base_test topology_files_test ipc_test memory_test probing_counters_test
+    base_test topology_files_test ipc_test memory_test probing_counters_test checkpoint_test store_test writer_test
     client_device_memory_test client_region_pages_test client_rendezvous_test
     shim_config_test shim_debug_log_test shim_face_test shim_fallback_test shim_live_test
     shim_no_memory_test shim_version_test

@@ -40,6 +40,8 @@ void ResetSignals() {
   // The rank's terminal, and readers that have gone, are no reason to end.
   ::signal(SIGHUP, SIG_IGN);
   ::signal(SIGPIPE, SIG_IGN);
+  // A file that grows beyond the user's limit is a failure to be told.
+  ::signal(SIGXFSZ, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -42,7 +42,7 @@ committed last, also where the job went back to an earlier step.
   committed      whole, and durable; newer ones make it go
   kept           the same, and it stays: the job has said so
   not committed  being saved, or given up; it is removed some minutes after its last writer
-  NEW            what was written for it; the rest lay in the store already
+  new            what was written for it; the rest lay in the store already
 
 )";
 
@@ -129,36 +129,37 @@ struct Finding {
   store::Verdict verdict = {};
 };
 
-/// A checkpoint that cannot be opened is a finding, too, unless there is none.
-Result<Finding> VerifyOne(const std::string& folder, std::optional<uint64_t> step) {
-  const Result<std::unique_ptr<StoredCheckpoint>> stored = StoredCheckpoint::Open(folder, step);
+/// A checkpoint that cannot be read is a finding, too, unless it has gone.
+Result<Finding> VerifyOne(const std::string& folder, const checkpoint::CheckpointSummary& one) {
+  if (!one.problem.empty()) return Finding{one.id.step, {.problems = {one.problem}}};
+  const Result<std::unique_ptr<StoredCheckpoint>> stored =
+      StoredCheckpoint::OpenOne(folder, one.id);
   if (!stored.ok()) {
     if (stored.status().code() != Code::kInvalidArgument) return stored.status();
-    return Finding{step.value_or(0), {.problems = {stored.status().message()}}};
+    return Finding{one.id.step, {.problems = {stored.status().message()}}};
   }
   ProgressLine line;
   HZ_ASSIGN_OR_RETURN(
       store::Verdict verdict,
       store::Verify(stored->get(), [&](uint64_t done, uint64_t total) { line.Show(done, total); }));
-  return Finding{(*stored)->summary().id.step, std::move(verdict)};
+  return Finding{one.id.step, std::move(verdict)};
 }
 
+/// Verifies all checkpoints that are, or were, committed, or the newest one that is asked for.
 Result<std::vector<Finding>> VerifyAll(const StoreOptions& options) {
-  std::vector<Finding> findings;
-  if (!options.all) {
-    HZ_ASSIGN_OR_RETURN(Finding finding, VerifyOne(options.folder, options.step));
-    findings.push_back(std::move(finding));
-    return findings;
-  }
   HZ_ASSIGN_OR_RETURN(const std::vector<checkpoint::CheckpointSummary> list,
                       checkpoint::ListCheckpoints(options.folder));
+  std::vector<Finding> findings;
   for (const checkpoint::CheckpointSummary& one : list) {
-    if (!one.problem.empty()) findings.push_back({one.id.step, {.problems = {one.problem}}});
-    if (!one.is_committed) continue;
-    HZ_ASSIGN_OR_RETURN(Finding finding, VerifyOne(options.folder, one.id.step));
+    const bool is_wanted = !options.step.has_value() || one.id.step == *options.step;
+    if (!is_wanted || (!one.is_committed && one.problem.empty())) continue;
+    HZ_ASSIGN_OR_RETURN(Finding finding, VerifyOne(options.folder, one));
     findings.push_back(std::move(finding));
+    if (!options.all) return findings;
   }
-  return findings;
+  if (options.all || !findings.empty()) return findings;
+  return Unavailable("{} has no committed checkpoint{}", options.folder,
+                     options.step.has_value() ? fmt::format(" of step {}", *options.step) : "");
 }
 
 std::string FindingText(const Finding& finding) {

@@ -66,7 +66,8 @@ std::string RanksText(const std::set<int32_t>& ranks) {
 
 std::string CheckpointTable(const std::vector<CheckpointSummary>& list) {
   if (list.empty()) return "no checkpoints\n";
-  TextTable table({"STEP", "STATE", "FORMAT", "WHEN (UTC)", "RANKS", "BYTES", "NEW", "JOB"}, 4);
+  TextTable table({"step", "state", "format", "committed (UTC)", "ranks", "bytes", "new", "job"},
+                  4);
   for (const CheckpointSummary& one : list) {
     if (one.is_committed) {
       table.Add({std::to_string(one.id.step), StateOf(one), std::string(NameOf(one.format)),
@@ -113,7 +114,7 @@ std::string TensorTable(const StoredCheckpoint& stored, const ShardReader& reade
                   summary.ranks, HumanBytes(summary.bytes), stored.objects().size(),
                   NameOf(summary.format), summary.time.substr(0, kSecondsLength));
   const std::map<std::string_view, Savers> savers = SaversOf(stored);
-  TextTable table({"TENSOR", "TYPE", "SHAPE", "BYTES", "SHARDS", "RANKS"}, 3);
+  TextTable table({"tensor", "type", "shape", "bytes", "shards", "ranks"}, 3);
   for (const auto& [name, view] : reader.tensors()) {
     const Savers& one = savers.at(name);
     table.Add({CleanText(name, name.size()), TypeOf(view), checkpoint::ShapeText(view.shape),

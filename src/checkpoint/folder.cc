@@ -74,6 +74,14 @@ Result<uint64_t> Folder::BytesOfFile(const std::string& name) const {
   return static_cast<uint64_t>(state.st_size);
 }
 
+bool Folder::Holds(const std::string& name, const Folder& folder) const {
+  struct stat named {};
+  struct stat opened {};
+  return fstatat(fd_.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         fstat(folder.fd_.get(), &opened) == 0 && named.st_dev == opened.st_dev &&
+         named.st_ino == opened.st_ino;
+}
+
 Result<std::vector<std::string>> Folder::Names() const {
   // A descriptor of its own, since reading moves its position.
   FileDescriptor fd(openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -33,6 +33,8 @@ class Folder {
   Result<std::string> ReadFile(const std::string& name, uint64_t most_bytes) const;
   /// Returns the bytes of a regular file. Errors: as OpenFile.
   Result<uint64_t> BytesOfFile(const std::string& name) const;
+  /// Returns whether `folder` is what lies under this name.
+  bool Holds(const std::string& name, const Folder& folder) const;
   /// Returns the names of all that lies in it, sorted, without "." and "..". Errors: kSystemError.
   Result<std::vector<std::string>> Names() const;
 

@@ -1,12 +1,15 @@
 #include "src/checkpoint/stored_checkpoint.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <exception>
+#include <thread>
 #include <tuple>
 
 #include "src/checkpoint/checksum.h"
@@ -20,8 +23,10 @@ namespace {
 constexpr size_t kMostOpenFiles = 8;
 /// Bytes that are read at once to be checked.
 constexpr uint64_t kCheckedBytes = 1 << 20;
-/// How often a checkpoint is looked for that others remove meanwhile.
-constexpr int kTries = 4;
+/// How often a checkpoint is looked for that others remove, or have locked to tidy up, and the time
+/// between in milliseconds: both take a moment.
+constexpr int kOpenTries = 100;
+constexpr int kOpenPauseMs = 20;
 /// Most bytes of the file that says what a store is.
 constexpr uint64_t kMostStoreFileBytes = 4096;
 
@@ -126,26 +131,40 @@ Result<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& folder
 
 Result<std::unique_ptr<StoredCheckpoint>> StoredCheckpoint::Open(const std::string& folder,
                                                                  std::optional<uint64_t> step) {
-  return Guarded([&]() -> Result<std::unique_ptr<StoredCheckpoint>> {
-    HZ_ASSIGN_OR_RETURN(const Folder steps, OpenSteps(folder));
-    Status last = Unavailable("{} has no committed checkpoint", folder);
-    if (step.has_value()) {
-      last = Unavailable("{} has no committed checkpoint of step {}", folder, *step);
-    }
-    // The newest one may be removed between the list and its lock, after a newer one has come.
-    for (int i = 0; i < kTries; ++i) {
-      HZ_ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> list, ListCheckpointsIn(steps));
-      const auto found =
-          std::find_if(list.begin(), list.end(), [&](const CheckpointSummary& summary) {
-            return summary.is_committed && (!step.has_value() || summary.id.step == *step);
-          });
-      if (found == list.end()) return last;
-      Result<std::unique_ptr<StoredCheckpoint>> opened = OpenIn(steps, *found);
-      if (opened.ok() || opened.status().code() != Code::kUnavailable) return opened;
-      last = opened.status();
-    }
-    return last;
+  return Guarded([&]() {
+    const std::string wanted = step.has_value() ? fmt::format(" of step {}", *step) : "";
+    return OpenFirst(folder, wanted, [&](const CheckpointSummary& one) {
+      return !step.has_value() || one.id.step == *step;
+    });
   });
+}
+
+Result<std::unique_ptr<StoredCheckpoint>> StoredCheckpoint::OpenOne(const std::string& folder,
+                                                                    const CheckpointId& id) {
+  return Guarded([&]() {
+    return OpenFirst(folder, " " + CheckpointFolderName(id),
+                     [&](const CheckpointSummary& one) { return one.id == id; });
+  });
+}
+
+Result<std::unique_ptr<StoredCheckpoint>> StoredCheckpoint::OpenFirst(
+    const std::string& folder, const std::string& wanted,
+    const std::function<bool(const CheckpointSummary&)>& is_wanted) {
+  HZ_ASSIGN_OR_RETURN(const Folder steps, OpenSteps(folder));
+  Status last = Unavailable("{} has no committed checkpoint{}", folder, wanted);
+  // The newest one may be removed between the list and its lock, after a newer one has come.
+  for (int i = 0; i < kOpenTries; ++i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(kOpenPauseMs));
+    HZ_ASSIGN_OR_RETURN(const std::vector<CheckpointSummary> list, ListCheckpointsIn(steps));
+    const auto found = std::find_if(list.begin(), list.end(), [&](const CheckpointSummary& one) {
+      return one.is_committed && is_wanted(one);
+    });
+    if (found == list.end()) return last;
+    Result<std::unique_ptr<StoredCheckpoint>> opened = OpenIn(steps, *found);
+    if (opened.ok() || opened.status().code() != Code::kUnavailable) return opened;
+    last = opened.status();
+  }
+  return last;
 }
 
 Result<std::unique_ptr<StoredCheckpoint>> StoredCheckpoint::OpenIn(const Folder& steps,

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -58,6 +59,10 @@ class StoredCheckpoint final : public ShardSource {
   static Result<std::unique_ptr<StoredCheckpoint>> Open(const std::string& folder,
                                                         std::optional<uint64_t> step = {});
 
+  /// Opens this checkpoint, of maybe several of its step. Errors: as Open.
+  static Result<std::unique_ptr<StoredCheckpoint>> OpenOne(const std::string& folder,
+                                                           const CheckpointId& id);
+
   /// The shards of all ranks, in the order of ranks. What several ranks have saved alike is there
   /// several times.
   const std::vector<Shard>& shards() const override { return shards_; }
@@ -78,6 +83,9 @@ class StoredCheckpoint final : public ShardSource {
  private:
   StoredCheckpoint() = default;
 
+  static Result<std::unique_ptr<StoredCheckpoint>> OpenFirst(
+      const std::string& folder, const std::string& wanted,
+      const std::function<bool(const CheckpointSummary&)>& is_wanted);
   static Result<std::unique_ptr<StoredCheckpoint>> OpenIn(const Folder& steps,
                                                           CheckpointSummary summary);
   Status ReadParts();

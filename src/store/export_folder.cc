@@ -75,6 +75,10 @@ void ExportFolder::Advance(uint64_t bytes) {
 
 Status ExportFolder::AddObject(size_t object, const Folder& into, const std::string& name) {
   const checkpoint::StoredObject& stored = stored_->objects()[object];
+  HZ_ASSIGN_OR_RETURN(const uint64_t bytes, stored_->objects_folder().BytesOfFile(stored.name));
+  if (bytes != stored.bytes) {
+    return InvalidArgument("{} has {} bytes, and had {}", stored.name, bytes, stored.bytes);
+  }
   ++summary_.files;
   const bool is_linked =
       options_.uses_links &&

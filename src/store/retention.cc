@@ -85,9 +85,11 @@ void RemoveFolder(const Store& store, const std::string& name) {
   unlinkat(store.steps().fd(), name.c_str(), AT_REMOVEDIR);
 }
 
-/// Removes a checkpoint. It loses its name first, so that at no moment there is a committed one
-/// that is not whole. Requires: the caller holds its lock alone.
-Status RemoveCheckpoint(const Store& store, const std::string& name) {
+/// Removes a checkpoint, unless its name stands for another folder by now. It loses its name first,
+/// so that at no moment there is a committed one that is not whole. Requires: the caller holds its
+/// lock alone.
+Status RemoveCheckpoint(const Store& store, const std::string& name, const Folder& folder) {
+  if (!store.steps().Holds(name, folder)) return Status::Ok();
   const std::string removed =
       fmt::format("{}{}-{:016x}", checkpoint::kRemovedPrefix, name, RandomNumber());
   const int steps = store.steps().fd();
@@ -111,7 +113,16 @@ Status RemoveIfUnused(const Store& store, const std::string& name, time_t unchan
   if (folder->BytesOfFile(checkpoint::kCommitFile).ok()) return Status::Ok();
   const bool is_abandoned = lock.has_no_locks ? last_change <= unchanged_since - patience
                                               : lock.is_held && last_change <= unchanged_since;
-  return is_abandoned ? RemoveCheckpoint(store, name) : Status::Ok();
+  return is_abandoned ? RemoveCheckpoint(store, name, *folder) : Status::Ok();
+}
+
+/// Returns whether a writer that died has left something in a checkpoint's folder, or one that
+/// lives is about to name it.
+bool HasTemporaries(const Folder& folder) {
+  const Result<std::vector<std::string>> names = folder.Names();
+  return names.ok() && std::any_of(names->begin(), names->end(), [](const std::string& name) {
+           return name.starts_with(checkpoint::kTemporaryPrefix);
+         });
 }
 
 /// Removes a committed checkpoint, unless somebody reads it.
@@ -119,7 +130,7 @@ Status RemoveCommitted(const Store& store, const std::string& name) {
   const Result<Folder> folder = store.steps().Open(name);
   if (!folder.ok()) return Status::Ok();
   const SoleLock lock = LockAlone(*folder);
-  return lock.is_held || lock.has_no_locks ? RemoveCheckpoint(store, name) : Status::Ok();
+  return lock.is_held || lock.has_no_locks ? RemoveCheckpoint(store, name, *folder) : Status::Ok();
 }
 
 }  // namespace
@@ -153,7 +164,7 @@ Status RemoveAbandoned(const Store& store) {
       HZ_RETURN_IF_ERROR(RemoveIfUnused(store, name, now - kAbandonedSeconds));
       continue;
     }
-    if (const SoleLock lock = LockAlone(*folder); lock.is_held) {
+    if (HasTemporaries(*folder) && LockAlone(*folder).is_held) {
       RemoveFiles(*folder, checkpoint::kTemporaryPrefix);
     }
   }
@@ -163,12 +174,10 @@ Status RemoveAbandoned(const Store& store) {
 void GiveUp(const Store& store, OpenCheckpoint checkpoint) {
   MarkFailed(checkpoint);
   // Whoever gives up last is alone with the lock.
-  const bool is_alone =
-      !checkpoint.lock.valid() || flock(checkpoint.lock.get(), LOCK_EX | LOCK_NB) == 0;
-  if (!is_alone || checkpoint.folder.BytesOfFile(checkpoint::kCommitFile).ok()) return;
-  if (!checkpoint.lock.valid()) return;
+  if (!checkpoint.lock.valid() || flock(checkpoint.lock.get(), LOCK_EX | LOCK_NB) != 0) return;
+  if (checkpoint.folder.BytesOfFile(checkpoint::kCommitFile).ok()) return;
   [[maybe_unused]] const Status removed =
-      RemoveCheckpoint(store, checkpoint::CheckpointFolderName(checkpoint.id));
+      RemoveCheckpoint(store, checkpoint::CheckpointFolderName(checkpoint.id), checkpoint.folder);
 }
 
 }  // namespace harmonaize::store

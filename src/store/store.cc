@@ -70,6 +70,10 @@ Result<OpenCheckpoint> TryToJoin(const Store& store, const checkpoint::Checkpoin
   OpenCheckpoint joined = {.id = id};
   HZ_ASSIGN_OR_RETURN(joined.folder, store.steps().Make(checkpoint::CheckpointFolderName(id)));
   HZ_ASSIGN_OR_RETURN(joined.lock, checkpoint::ShareCheckpoint(joined.folder, O_RDWR | O_CREAT));
+  // Who removed it may have died before the lock's file was gone.
+  if (!store.steps().Holds(checkpoint::CheckpointFolderName(id), joined.folder)) {
+    return Unavailable("{} was removed", joined.folder.path());
+  }
   HZ_ASSIGN_OR_RETURN(joined.objects, joined.folder.Make(checkpoint::kObjectsFolder));
   HZ_RETURN_IF_ERROR(SyncFolder(joined.folder));
   HZ_RETURN_IF_ERROR(SyncFolder(store.steps()));

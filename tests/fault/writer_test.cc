@@ -3,23 +3,27 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
-#include <thread>
 #include <variant>
 #include <vector>
 
+#include "src/base/file_descriptor.h"
 #include "src/checkpoint/stored_checkpoint.h"
+#include "src/ipc/control_socket.h"
+#include "src/ipc/http_socket.h"
 #include "tests/support/eventually.h"
 #include "tests/support/stored_model.h"
 #include "tests/support/writer_process.h"
@@ -167,6 +171,46 @@ TEST_F(WriterTest, KeepsToItsRate) {
   EXPECT_GE(written.seconds, least);
 }
 
+TEST_F(WriterTest, TellsTheDaemonWhatBecameOfASave) {
+  // A daemon's door for HTTP, at which a writer is answered that there is no such thing.
+  const std::string place = above_ + "/daemon";
+  const Result<FileDescriptor> door = ListenAt(HttpSocketPath(place), 0600, SOCK_STREAM);
+  ASSERT_TRUE(door.ok()) << door.status().ToString();
+  ASSERT_EQ(setenv("HARMONAIZE_SOCKET", place.c_str(), 1), 0);
+  options_.job = "a job";
+  std::unique_ptr<WriterProcess> writer = StartWriter();
+  unsetenv("HARMONAIZE_SOCKET");
+  const auto hear_report = [&] {
+    pollfd waiting{door->get(), POLLIN, 0};
+    EXPECT_EQ(poll(&waiting, 1, 60'000), 1);
+    const FileDescriptor caller(accept(door->get(), nullptr, nullptr));
+    std::string request;
+    char piece[4096];
+    while (!request.ends_with("}")) {
+      const ssize_t got = read(caller.get(), piece, sizeof piece);
+      if (got <= 0) break;
+      request.append(piece, static_cast<size_t>(got));
+    }
+    const std::string answer = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+    EXPECT_EQ(write(caller.get(), answer.data(), answer.size()),
+              static_cast<ssize_t>(answer.size()));
+    return request;
+  };
+  ASSERT_TRUE(SaveTo(writer.get(), 7).ok());
+  std::string request = hear_report();
+  EXPECT_TRUE(request.starts_with("POST /v1/jobs/a%20job/checkpoints/reports ")) << request;
+  EXPECT_NE(request.find(R"("step":7,"where":"storage")"), std::string::npos) << request;
+  EXPECT_NE(request.find(R"("seconds":)"), std::string::npos) << request;
+  EXPECT_TRUE(writer->WaitForCommit(7).ok());
+  ASSERT_TRUE(writer->Save({.step = 8, .save = 8}, std::vector<std::byte>(10000)).ok());
+  request = hear_report();
+  EXPECT_NE(request.find(R"("failed":"these bytes are no part)"), std::string::npos) << request;
+  // The answer has kept nothing from being done.
+  ASSERT_TRUE(SaveTo(writer.get(), 9).ok());
+  hear_report();
+  EXPECT_TRUE(writer->WaitForCommit(9).ok());
+}
+
 TEST_F(WriterTest, WrongWordsEndItAndNothingElse) {
   const int standard_input[] = {0};
   for (const std::string& text :
@@ -202,6 +246,22 @@ TEST_F(WriterTest, AStoreThatCannotBeOpenedIsTriedAgain) {
   std::filesystem::create_directory(above_ + "/later");
   ASSERT_TRUE(SaveTo(writer.get(), 2).ok());
   EXPECT_TRUE(writer->WaitForCommit(2).ok());
+}
+
+TEST_F(WriterTest, ALimitOfFilesIsAFailureAndNoEnd) {
+  rlimit usual{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &usual), 0);
+  const rlimit small{1'000'000, usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::unique_ptr<WriterProcess> writer = StartWriter();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &usual), 0);
+  for (const uint64_t step : {1, 2}) {
+    ASSERT_TRUE(SaveTo(writer.get(), step).ok());
+    const Status status = writer->WaitForCommit(step);
+    EXPECT_EQ(status.code(), Code::kSystemError);
+    EXPECT_NE(status.message().find("File too large"), std::string::npos) << status.message();
+  }
+  EXPECT_TRUE(ListCheckpoints(options_.folder)->empty());
 }
 
 TEST_F(WriterTest, AFullDiskIsAFailureAndTheLastCheckpointStays) {

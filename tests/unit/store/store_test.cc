@@ -1,8 +1,15 @@
 #include "src/store/store.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -146,6 +153,61 @@ TEST_F(StoreTest, WhatIsReadIsNotRemoved) {
   reader->reset();
   ASSERT_TRUE(RemoveOld(*store_, 1).ok());
   EXPECT_EQ(Steps(), std::vector<uint64_t>{2});
+}
+
+/// A process saves, and keeps the newest one alone, while this one reads the newest.
+TEST_F(StoreTest, TheNewestCanBeReadAtAnyMoment) {
+  ASSERT_TRUE(Save(1).ok());
+  options_.ranks = 2;
+  const pid_t child = fork();
+  if (child == 0) {
+    for (uint64_t step = 2; step < 20; ++step) {
+      if (!Save(step).ok() || !RemoveOld(*store_, 1).ok()) _exit(1);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  do {
+    const Status read = CheckModel(folder_, {}, 1);
+    EXPECT_TRUE(read.ok()) << read.ToString();
+  } while (waitpid(child, &status, WNOHANG) == 0);
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE(RemoveOld(*store_, 1).ok());
+  EXPECT_EQ(Steps(), std::vector<uint64_t>{19});
+}
+
+/// Has a system call fail in this process from now on, as it does on some file systems.
+bool Forbid(unsigned call, unsigned error) {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {.len = 4, .filter = filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST_F(StoreTest, FileSystemsWithoutLinksAndLocksDo) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool forbidden = Forbid(SYS_linkat, EPERM) && Forbid(SYS_flock, ENOLCK);
+    if (!forbidden) _exit(100);
+    for (const uint64_t step : {1, 2, 3}) {
+      if (!Save(step).ok()) _exit(static_cast<int>(step));
+    }
+    if (!CheckModel(folder_, {}, 3).ok() || !RemoveOld(*store_, 2).ok()) _exit(4);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(Steps(), (std::vector<uint64_t>{3, 2}));
+  EXPECT_TRUE(CheckModel(folder_, 2, 6).ok());
+  // Every checkpoint is written whole.
+  EXPECT_EQ(List()[0].new_bytes, List()[1].new_bytes);
+  EXPECT_EQ(FilesIn("objects"), 0u);
 }
 
 TEST_F(StoreTest, WithoutAllPartsThereIsNoCheckpoint) {
