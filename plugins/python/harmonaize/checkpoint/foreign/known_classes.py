@@ -41,9 +41,11 @@ def _empty_or(
     """Returns what makes an object from nothing, or from one argument of these kinds."""
 
     def made(arguments: Arguments) -> object:
-        if len(arguments) > 1 or not isinstance(arguments[0] if arguments else make(()), kinds):
+        if not arguments:
+            return make(())
+        if len(arguments) > 1 or not isinstance(arguments[0], kinds):
             raise ForeignFormatError("its content is of another type")
-        return make(arguments[0] if arguments else ())
+        return make(arguments[0])
 
     return made
 
@@ -113,8 +115,8 @@ def _plain() -> dict[tuple[str, str], object]:
         for name, kinds, make in (
             ("set", (list, tuple), lambda value: set(_flat(value))),
             ("frozenset", (list, tuple), lambda value: frozenset(_flat(value))),
-            ("bytearray", (bytes, tuple), bytearray),
-            ("bytes", (bytes, tuple), bytes),
+            ("bytearray", (bytes,), bytearray),
+            ("bytes", (bytes,), bytes),
         ):
             found[module, name] = KnownClass(name, _empty_or(kinds, make))
         for name in ("dict", "list", "tuple", "int", "float", "str", "bool"):

@@ -26,18 +26,21 @@ Persistent = typing.Callable[[object], object]
 # Protocols that torch.save and pickle.dump have written since Python 3.0. Older ones are texts.
 _PROTOCOLS = range(2, 6)
 
-# What a step of the machine costs beyond one: a container of 64 bytes, a set of 216, an object with a dictionary of its own,
-# and a remembered object with its number.
+# What a step of the machine costs beyond one, in units of some 16 bytes of memory: a text or number with its head of 50
+# bytes, a container of 64, a set of 216, an object with a dictionary of its own, an entry of a dictionary or set, and a
+# remembered object with its number.
+_VALUE_WORK = 3
 _CONTAINER_WORK = 6
 _SET_WORK = 24
 _OBJECT_WORK = 24
+_ENTRY_WORK = 6
 _MEMO_WORK = 6
 
 # Longest name of a module or class, in bytes. Python's own have less than a hundred.
 _LONGEST_NAME = 1024
 
 # Bytes that cost as much as one step, where an object copies them.
-_BYTES_PER_STEP = 8
+_BYTES_PER_STEP = 16
 
 
 def unpickle(
@@ -173,7 +176,20 @@ class _Machine:
     def whole_number(self, length: int) -> None:
         if not 0 <= length <= self._limits.number_bytes:
             raise self.error(f"has a whole number of {length} bytes; {self._limits.number_bytes} are read at most")
+        self.spend(_VALUE_WORK)
         self.push(int.from_bytes(self.take(length), "little", signed=True))
+
+    def push_text(self, length: int) -> None:
+        self.spend(_VALUE_WORK)
+        self.push(self.text(self.take(length)))
+
+    def push_bytes(self, length: int) -> None:
+        self.spend(_VALUE_WORK)
+        self.push(self.take(length))
+
+    def push_byte_array(self, length: int) -> None:
+        self.spend(_VALUE_WORK)
+        self.push(bytearray(self.take(length)))
 
     # Containers.
 
@@ -198,6 +214,7 @@ class _Machine:
         into = self.top()
         if type(into) is not set:
             raise self.error("adds to what is no set")
+        self.spend(_ENTRY_WORK * len(items))
         for item in items:
             self.check_key(item)
         into.update(items)
@@ -206,6 +223,7 @@ class _Machine:
         into = self.top()
         if not isinstance(into, dict) or len(items) % 2:
             raise self.error("sets items of what is no dictionary, or a key without a value")
+        self.spend(_ENTRY_WORK * len(items) // 2)
         for key, value in zip(items[::2], items[1::2], strict=True):
             self.check_key(key)
             into[key] = value
@@ -217,7 +235,7 @@ class _Machine:
     def frozen(self, items: list[typing.Any]) -> None:
         for item in items:
             self.check_key(item)
-        self.container(frozenset(items), _SET_WORK)
+        self.container(frozenset(items), _SET_WORK + _ENTRY_WORK * len(items))
 
     def check_key(self, key: object) -> None:
         try:
@@ -302,10 +320,13 @@ def _copying_work(value: object, levels: int = 3) -> int:
     """
     if isinstance(value, str | bytes | bytearray):
         return len(value) // _BYTES_PER_STEP
-    if not isinstance(value, dict | list | tuple | set | frozenset):
+    if isinstance(value, dict | list | set | frozenset):
+        # Of a list a set may be made.
+        return _ENTRY_WORK * len(value)
+    if not isinstance(value, tuple):
         return 0
-    if levels == 0 or not isinstance(value, tuple):
-        return len(value)
+    if levels == 0:
+        return _ENTRY_WORK * len(value)
     return len(value) + sum(_copying_work(part, levels - 1) for part in value)
 
 
@@ -336,13 +357,13 @@ _STEPS: dict[int, typing.Callable[[_Machine], None]] = {
     0x8A: lambda m: m.whole_number(m.number(_U8)),
     0x8B: lambda m: m.whole_number(m.number(_I32)),
     ord("G"): lambda m: m.push(m.number(_F64)),
-    0x8C: lambda m: m.push(m.text(m.take(m.number(_U8)))),
-    ord("X"): lambda m: m.push(m.text(m.take(m.number(_U32)))),
-    0x8D: lambda m: m.push(m.text(m.take(m.number(_U64)))),
-    ord("C"): lambda m: m.push(m.take(m.number(_U8))),
-    ord("B"): lambda m: m.push(m.take(m.number(_U32))),
-    0x8E: lambda m: m.push(m.take(m.number(_U64))),
-    0x96: lambda m: m.push(bytearray(m.take(m.number(_U64)))),
+    0x8C: lambda m: m.push_text(m.number(_U8)),
+    ord("X"): lambda m: m.push_text(m.number(_U32)),
+    0x8D: lambda m: m.push_text(m.number(_U64)),
+    ord("C"): lambda m: m.push_bytes(m.number(_U8)),
+    ord("B"): lambda m: m.push_bytes(m.number(_U32)),
+    0x8E: lambda m: m.push_bytes(m.number(_U64)),
+    0x96: lambda m: m.push_byte_array(m.number(_U64)),
     ord(")"): lambda m: m.push(()),
     0x85: lambda m: m.push_tuple(m.popped(1)),
     0x86: lambda m: m.push_tuple(m.popped(2)),

@@ -159,7 +159,7 @@ def _sizes_64(extra: bytes, fields: tuple[int, int, int], source: ByteSource) ->
 def _with_ends(members: dict[str, _Member], directory: int, source: ByteSource) -> dict[str, _Member]:
     """Returns the members with where each ends at the latest. ForeignFormatError: two overlap."""
     in_order = sorted(members.items(), key=lambda item: item[1].begin)
-    ends = [member.begin for _, member in in_order[1:]] + [directory]
+    ends = [*(member.begin for _, member in in_order), directory][1:]
     for (name, member), end in zip(in_order, ends, strict=True):
         if member.begin + _LOCAL.size + len(member.name) + member.size > end:
             raise ForeignFormatError(f"{source.name} has a member {quoted(name)} that overlaps another")
