@@ -1,5 +1,8 @@
 """Checkpoints that others wrote are read as they were written. The files are made here, with nothing but Python."""
 
+# Imports come after what skips the tests, and values of files are values.
+# ruff: noqa: E402, FBT003
+
 from __future__ import annotations
 
 import argparse
@@ -137,7 +140,9 @@ def test_large_gaps_are_not_read(tmp_path: pathlib.Path, monkeypatch: pytest.Mon
         original(self, begin, into)
 
     monkeypatch.setattr(byte_source.ByteSource, "read_into", counted)
-    assert np.array_equal(one.read("", (1, 2, 0), (2, 3, 2)), storage.reshape(4, 1024)[1:3, 6:15].reshape(2, 3, 3)[:, :, :2])
+    assert np.array_equal(
+        one.read("", (1, 2, 0), (2, 3, 2)), storage.reshape(4, 1024)[1:3, 6:15].reshape(2, 3, 3)[:, :, :2]
+    )
     assert sum(read) <= 2 * 3 * 3 * 8
     read.clear()
     assert np.array_equal(one.read(""), storage.reshape(4, 1024)[:, :24].reshape(4, 8, 3))
@@ -147,7 +152,7 @@ def test_large_gaps_are_not_read(tmp_path: pathlib.Path, monkeypatch: pytest.Mon
 def test_a_box_outside_of_the_tensor_and_an_unknown_name_are_wrong_arguments(tmp_path: pathlib.Path) -> None:
     one = opened(tmp_path, torch_saved({"w": tensor(WEIGHTS)}))
     for offset, shape in (((0, 0), (11, 7)), ((-1, 0), (2, 2)), ((0,), (1,)), ((10, 7), (1, 0)), ((0, 0), (1, -1))):
-        with pytest.raises(ValueError, match="box|offset"):
+        with pytest.raises(ValueError, match=r"box|offset"):
             one.read("w", offset, shape)
     with pytest.raises(ValueError, match="'v'"):
         one.read("v")
@@ -155,7 +160,9 @@ def test_a_box_outside_of_the_tensor_and_an_unknown_name_are_wrong_arguments(tmp
 
 def test_tensors_share_a_storage(tmp_path: pathlib.Path) -> None:
     storage = np.arange(10, dtype=np.int32)
-    one = opened(tmp_path, torch_saved({"a": Tensor(storage, (4,), (1,)), "b": Tensor(storage, (3, 2), (2, 1), offset=4)}))
+    one = opened(
+        tmp_path, torch_saved({"a": Tensor(storage, (4,), (1,)), "b": Tensor(storage, (3, 2), (2, 1), offset=4)})
+    )
     assert np.array_equal(one.read("a"), storage[:4])
     assert np.array_equal(one.read("b"), storage[4:].reshape(3, 2))
 
@@ -230,7 +237,9 @@ def test_parameters_and_tensors_of_later_versions_are_read(tmp_path: pathlib.Pat
     bits = np.arange(8, dtype=np.uint8)
     state = {
         "parameter": Call(Global("torch._utils", "_rebuild_parameter"), tensor(WEIGHTS), True, hooks),
-        "attributes": Call(Global("torch._utils", "_rebuild_parameter_with_state"), tensor(WEIGHTS), True, hooks, {"x": 1}),
+        "attributes": Call(
+            Global("torch._utils", "_rebuild_parameter_with_state"), tensor(WEIGHTS), True, hooks, {"x": 1}
+        ),
         "typed": Call(
             Global("torch._tensor", "_rebuild_from_type_v2"), made, Global("torch", "Tensor"), parts, {"note": "x"}
         ),
@@ -243,7 +252,9 @@ def test_parameters_and_tensors_of_later_versions_are_read(tmp_path: pathlib.Pat
         assert np.array_equal(one.read(name), WEIGHTS)
     data, _ = pickled({"v": 1})
     assert data
-    third = Call(Global("torch._utils", "_rebuild_tensor_v3"), bits, 2, (3,), (1,), False, hooks, Global("torch", "float8_e5m2"))
+    third = Call(
+        Global("torch._utils", "_rebuild_tensor_v3"), bits, 2, (3,), (1,), False, hooks, Global("torch", "float8_e5m2")
+    )
     one = opened(tmp_path, torch_saved({"eighth": third}))
     assert (one.tensors["eighth"].type, one.read("eighth").tolist()) == (ElementType.F8_E5M2, [2, 3, 4])
 
@@ -292,7 +303,9 @@ def test_a_file_of_safetensors_is_read(tmp_path: pathlib.Path) -> None:
         "scalar": {"dtype": "F64", "shape": [], "data_offsets": [304, 312]},
     }
     text = json.dumps(header).encode() + b"   "
-    one = opened(tmp_path, safetensors(text, BITS.tobytes() + WEIGHTS.tobytes() + np.float64(2.5).tobytes()), "x.safetensors")
+    one = opened(
+        tmp_path, safetensors(text, BITS.tobytes() + WEIGHTS.tobytes() + np.float64(2.5).tobytes()), "x.safetensors"
+    )
     assert (one.kind, one.step, dict(one.objects)) == ("safetensors", None, {"format": "pt"})
     assert np.array_equal(one.read("w", (1, 1), (3, 3)), WEIGHTS[1:4, 1:4])
     assert np.array_equal(one.read("b"), BITS)
@@ -342,7 +355,9 @@ def test_each_rule_of_safetensors_is_held(tmp_path: pathlib.Path, header: object
 
 
 @pytest.mark.parametrize("length", [9, 100_000_001, 1 << 63, (1 << 64) - 1])
-def test_a_header_that_is_longer_than_the_file_or_the_format_allows_is_refused(tmp_path: pathlib.Path, length: int) -> None:
+def test_a_header_that_is_longer_than_the_file_or_the_format_allows_is_refused(
+    tmp_path: pathlib.Path, length: int
+) -> None:
     refused(tmp_path, length.to_bytes(8, "little") + b"{}", "cut short|the format allows", "x.safetensors")
 
 
@@ -409,9 +424,7 @@ def writer() -> DcpWriter:
 
 @pytest.mark.parametrize(("package", "properties"), VERSIONS)
 @pytest.mark.parametrize("protocol", [2, 4, 5])
-def test_folders_of_all_versions_are_read(
-    tmp_path: pathlib.Path, package: str, properties: str, protocol: int
-) -> None:
+def test_folders_of_all_versions_are_read(tmp_path: pathlib.Path, package: str, properties: str, protocol: int) -> None:
     writer = DcpWriter(Classes(package, properties))
     writer.add_tensor("model.rows", WEIGHTS, ROWS)
     writer.add_tensor("model.tiles", WEIGHTS * 2, TILES)
@@ -687,7 +700,11 @@ def test_a_universal_folder_is_read(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "step_universal"
     saved(folder, "mp_rank_00_model_states.pt", model_state())
     shape = Call(Global("deepspeed.checkpoint.universal_checkpoint", "SubparamShape"), state={"partition_dim": 0})
-    extra = {"a": {"cat_dim": 1}, "b": {"vocab_tensor": True, "cat_dim": 0}, "c": {"sub_param_shape": shape}}
+    extra: dict[str, dict[str, object]] = {
+        "a": {"cat_dim": 1},
+        "b": {"vocab_tensor": True, "cat_dim": 0},
+        "c": {"sub_param_shape": shape},
+    }
     for name, array in PARAMETERS.items():
         for word, factor in (("fp32", 1), ("exp_avg", 2), ("exp_avg_sq", 3)):
             saved(folder, f"zero/{name}/{word}.pt", {"param": tensor(array * np.float32(factor)), **extra[name]})

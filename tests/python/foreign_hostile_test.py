@@ -1,5 +1,8 @@
 """Checkpoints that an attacker made run nothing, and exhaust nothing."""
 
+# Imports come after what skips the tests, and values of files are values.
+# ruff: noqa: E402, FBT003
+
 from __future__ import annotations
 
 import contextlib
@@ -80,7 +83,7 @@ def test_nothing_is_run(tmp_path: pathlib.Path, protocol: int) -> None:
     mark.unlink()
     for name, file in (("data.pt", archive({"data.pkl": data})), (".metadata", data)):
         (tmp_path / name).write_bytes(file)
-        with pytest.raises(ForeignFormatError, match="system' ?, which is not on the list|not on the list of classes"):
+        with pytest.raises(ForeignFormatError, match=r"system', which is not on the list"):
             open_foreign(tmp_path / name)
     assert not mark.exists()
 
@@ -132,7 +135,10 @@ def test_a_class_that_is_not_on_the_list_is_refused_by_name(
 def test_getattr_is_for_members_of_enumerations_alone() -> None:
     enumeration = ("torch.distributed.checkpoint.metadata", "_MEM_FORMAT_ENCODING")
     for target in (("collections", "OrderedDict"), ("torch", "Size"), ("torch", "float32")):
-        refused(b"\x80\x04" + named("builtins", "getattr") + named(*target) + b"X\x05\x00\x00\x00" b"a.b.c\x86R.", "enumerations alone")
+        refused(
+            b"\x80\x04" + named("builtins", "getattr") + named(*target) + b"X\x05\x00\x00\x00a.b.c\x86R.",
+            "enumerations alone",
+        )
     for name in (b"__class__", b"name", b"TORCH"):
         text = b"X" + struct.pack("<I", len(name)) + name
         refused(b"\x80\x04" + named("builtins", "getattr") + named(*enumeration) + text + b"\x86R.", "no member")
@@ -362,7 +368,11 @@ def opens(path: pathlib.Path, data: bytes) -> typing.Any:
 
 def test_ids_of_storages_are_checked(tmp_path: pathlib.Path) -> None:
     assert opens(tmp_path / "x", with_id(STORAGE)).read("").tolist() == [0, 0]
-    odd: list[object] = [*(value for value in ODD if not isinstance(value, np.ndarray | np.float32)), STORAGE[:4], (*STORAGE, None)]
+    odd: list[object] = [
+        *(value for value in ODD if not isinstance(value, np.ndarray | np.float32)),
+        STORAGE[:4],
+        (*STORAGE, None),
+    ]
     for place, value in itertools.product(range(5), ("other", 5, None, -1, 2**70, "../0", "\0", ())):
         changed = list(STORAGE)
         changed[place] = value
@@ -450,7 +460,9 @@ def test_tricks_with_zip_files_are_refused(tmp_path: pathlib.Path) -> None:
         "outside": with_bytes(data, storage_at + 42, u32(len(data))),
         "one name twice": archive_of_twins(),
         "two names": with_bytes(data, data.index(b"archive/data/0"), b"archive/data/1"),
-        "no local header": with_bytes(data, int.from_bytes(data[storage_at + 42 : storage_at + 46], "little"), b"PK\5\6"),
+        "no local header": with_bytes(
+            data, int.from_bytes(data[storage_at + 42 : storage_at + 46], "little"), b"PK\5\6"
+        ),
         "64-bit size is missing": with_bytes(data, storage_at + 20, u32(0xFFFFFFFF) * 2),
         "count too large": with_bytes(data, end + 10, u16(500)),
         "count is in 64 bits": with_bytes(data, end + 10, u16(0xFFFF)),
@@ -522,9 +534,13 @@ def bombs() -> typing.Iterator[bytes]:
     yield numbers + b"](" + (as_set + b"h\x00\x85R") * 200_000 + b"e."
     yield numbers + b"](" + (named("torch", "Size") + b"h\x00\x85R") * 200_000 + b"e."
     yield large + b"](" + (named("_codecs", "encode") + b"h\x00X\x06\x00\x00\x00latin1\x86R") * 100_000 + b"e."
-    yield b"\x80\x02}(" + b"".join(b"J" + struct.pack("<i", one) + b"N" for one in range(50_000)) + b"uq\x00](" + (
-        ordered + b"h\x00\x85R"
-    ) * 100_000 + b"e."
+    yield (
+        b"\x80\x02}("
+        + b"".join(b"J" + struct.pack("<i", one) + b"N" for one in range(50_000))
+        + b"uq\x00]("
+        + (ordered + b"h\x00\x85R") * 100_000
+        + b"e."
+    )
     yield large + b"](" + (b"cnumpy._core.numeric\n_frombuffer\n(h\x00N)X\x01\x00\x00\x00CtR") * 10 + b"e."
     # Whole numbers with one hash, and tuples of them.
     yield b"\x80\x02}(" + b"".join(b"K\x01J" + struct.pack("<i", one) + b"\x86N" for one in range(20_000)) + b"u."
@@ -543,11 +559,17 @@ def test_no_file_takes_much_memory(tmp_path: pathlib.Path) -> None:
     paths[-1].write_bytes(huge)
     writer = DcpWriter(Classes("torch.distributed.checkpoint", "torch.distributed.checkpoint.metadata"))
     writer.add_tensor("w", WEIGHTS, [((0, 0), (10, 7))])
-    writer.entries["w"].fields.update(size=(1 << 30, 1 << 20), chunks=[writer.classes.chunk((0, 0), (1 << 30, 1 << 20))])
+    writer.entries["w"].fields.update(
+        size=(1 << 30, 1 << 20), chunks=[writer.classes.chunk((0, 0), (1 << 30, 1 << 20))]
+    )
     paths.append(writer.write(tmp_path / "folder"))
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run(
-        [sys.executable, "-c", BOMB, "250", *map(str, paths)], check=False, env=environment, capture_output=True, text=True
+        [sys.executable, "-c", BOMB, "250", *map(str, paths)],
+        check=False,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert len(ran.stdout.splitlines()) == len(paths), ran.stdout
@@ -577,7 +599,7 @@ def np_pickled() -> Call:
 
 def test_changed_pickles_raise_nothing_else() -> None:
     """Changes the pickle inside of files that are whole."""
-    source = random.Random(2)
+    source = random.Random(2)  # noqa: S311
     for protocol in (2, 4):
         writer = DcpWriter(Classes("torch.distributed.checkpoint", "torch.distributed.checkpoint.metadata"))
         writer.add_tensor("w", WEIGHTS, [((0, 0), (10, 7))])

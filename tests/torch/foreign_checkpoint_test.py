@@ -14,14 +14,16 @@ import typing
 
 import pytest
 
-torch: typing.Any = pytest.importorskip("torch", reason="PyTorch is not installed: scripts/install-checkpoint-tools.sh does")
+torch: typing.Any = pytest.importorskip(
+    "torch", reason="PyTorch is not installed: scripts/install-checkpoint-tools.sh does"
+)
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parents[1] / "plugins" / "python")]
 
 import foreign_mutations  # noqa: E402
 from harmonaize.checkpoint.element_type import ElementType  # noqa: E402
-from harmonaize.checkpoint.foreign import ForeignCheckpoint, open_foreign  # noqa: E402
+from harmonaize.checkpoint.foreign import ForeignCheckpoint, ForeignFormatError, open_foreign  # noqa: E402
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 HAS_DEEPSPEED = importlib.util.find_spec("deepspeed") is not None
@@ -69,7 +71,7 @@ def same_bits(one: typing.Any, other: typing.Any) -> bool:
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
     flat = [tensor.detach().contiguous().reshape(-1) for tensor in (one, other)]
-    return flat[0].numel() == 0 or torch.equal(*(tensor.view(torch.uint8) for tensor in flat))
+    return flat[0].numel() == 0 or bool(torch.equal(*(tensor.view(torch.uint8) for tensor in flat)))
 
 
 def check_same(checkpoint: ForeignCheckpoint, whole: typing.Mapping[str, typing.Any]) -> None:
@@ -118,7 +120,9 @@ def test_views_and_modules_are_read_from_torch_files(tmp_path: pathlib.Path) -> 
     module(torch.rand(5, 3)).sum().backward()
     optimizer.step()
     odd = {"size": base.shape, "dtype": torch.bfloat16, "device": torch.device("cpu"), "numbers": (1, [2.5, None])}
-    torch.save({"views": state, "module": module.state_dict(), "optimizer": optimizer.state_dict(), "odd": odd}, tmp_path / "x")
+    torch.save(
+        {"views": state, "module": module.state_dict(), "optimizer": optimizer.state_dict(), "odd": odd}, tmp_path / "x"
+    )
     one = open_foreign(tmp_path / "x")
     check_same(one, {f"views.{name}": tensor for name, tensor in state.items()})
     check_same(one, {f"module.{name}": tensor for name, tensor in module.state_dict().items()})
@@ -139,13 +143,13 @@ def test_numpy_in_torch_files_is_read(tmp_path: pathlib.Path) -> None:
 
 def test_files_of_torch_before_1_6_are_refused(tmp_path: pathlib.Path) -> None:
     torch.save({"a": torch.ones(2)}, tmp_path / "x", _use_new_zipfile_serialization=False)
-    with pytest.raises(foreign_mutations.ForeignFormatError, match=r"before 1\.6"):
+    with pytest.raises(ForeignFormatError, match=r"before 1\.6"):
         open_foreign(tmp_path / "x")
 
 
 def test_a_torchscript_program_is_refused(tmp_path: pathlib.Path) -> None:
     torch.jit.save(torch.jit.trace(torch.nn.Linear(2, 2), torch.ones(1, 2)), str(tmp_path / "x"))
-    with pytest.raises(foreign_mutations.ForeignFormatError, match="TorchScript"):
+    with pytest.raises(ForeignFormatError, match="TorchScript"):
         open_foreign(tmp_path / "x")
 
 
@@ -210,7 +214,12 @@ def deepspeed_says(root: pathlib.Path) -> dict[str, typing.Any]:
 
 def run_program(*arguments: str) -> None:
     ran = subprocess.run(
-        [sys.executable, *arguments], env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+        [sys.executable, *arguments],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

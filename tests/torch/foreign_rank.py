@@ -3,9 +3,12 @@
 Rank 0 also saves what the whole tensors are: FOLDER.whole, a dictionary by the names of the checkpoint.
 """
 
+# Versions of PyTorch differ in what can be imported.
+# ruff: noqa: PLC0415
+
 from __future__ import annotations
 
-import dataclasses
+import importlib
 import pathlib
 import sys
 import typing
@@ -18,7 +21,12 @@ WHAT, FOLDER, RANK, SIZE = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[
 WEIGHTS = torch.arange(70.0).reshape(10, 7)
 
 
-def network() -> nn.Module:
+def module(name: str) -> typing.Any:
+    """Returns a module that not every version has."""
+    return importlib.import_module(name)
+
+
+def network() -> typing.Any:
     torch.manual_seed(1)
     made = nn.Sequential(nn.Embedding(7, 5), nn.Linear(5, 9), nn.Linear(9, 3, bias=False))
     made.register_buffer("buffer", torch.arange(4.0))
@@ -30,7 +38,8 @@ def sharded() -> None:
     """PyTorch 1.13: a tensor of shards, each item in a file of its own."""
     _let_python_3_11_load_it()
     from torch.distributed._shard import sharded_tensor
-    from torch.distributed._shard.checkpoint import FileSystemWriter, save_state_dict
+
+    checkpoint = module("torch.distributed._shard.checkpoint")
     from torch.distributed._shard.sharding_spec import ChunkShardingSpec
 
     spec = ChunkShardingSpec(dim=0, placements=[f"rank:{rank}/cpu" for rank in range(SIZE)])
@@ -38,26 +47,31 @@ def sharded() -> None:
     for shard in rows.local_shards():
         begin, count = shard.metadata.shard_offsets[0], shard.metadata.shard_sizes[0]
         shard.tensor.copy_(WEIGHTS[begin : begin + count])
-    state = {"rows": rows, "bits": WEIGHTS.bfloat16(), "numbers": torch.arange(5, dtype=torch.int32), "step": 7}
-    save_state_dict(state, FileSystemWriter(str(FOLDER)))
+    state: dict[str, typing.Any] = {
+        "rows": rows,
+        "bits": WEIGHTS.bfloat16(),
+        "numbers": torch.arange(5, dtype=torch.int32),
+        "step": 7,
+    }
+    checkpoint.save_state_dict(state, checkpoint.FileSystemWriter(str(FOLDER)))
     save_whole({"rows": WEIGHTS, "bits": state["bits"], "numbers": state["numbers"]})
 
 
 def _let_python_3_11_load_it() -> None:
     # PyTorch 1.13 declares a default that Python 3.11 takes for one that may change, unless it has a hash.
-    process: typing.Any = dataclasses._process_class
+    process = module("dataclasses")._process_class
 
-    def hashable(cls: type, *arguments: typing.Any) -> type:
+    def hashable(cls: type, *arguments: typing.Any) -> typing.Any:
         kept = list(arguments)
         kept[4] = kept[4] or cls.__name__ == "TensorProperties"
         return process(cls, *kept)
 
-    dataclasses._process_class = hashable
+    module("dataclasses")._process_class = hashable
 
 
 def dcp() -> None:
     """Tensors cut by rows and by columns, replicas, an FSDP model with its optimizer, and objects."""
-    import torch.distributed.checkpoint as checkpoint
+    checkpoint = module("torch.distributed.checkpoint")
     from torch.distributed.checkpoint.state_dict import get_state_dict
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -72,7 +86,7 @@ def dcp() -> None:
     trained(torch.tensor([[1, 2, 3]])).sum().backward()
     optimizer.step()
     model, moments = get_state_dict(trained, optimizer)
-    state = {
+    state: dict[str, typing.Any] = {
         "rows": distribute_tensor(WEIGHTS, mesh, [Shard(0)]),
         "columns": distribute_tensor(WEIGHTS.bfloat16(), mesh, [Shard(1)]),
         "replica": distribute_tensor(WEIGHTS, mesh, [Replicate()]),
@@ -88,7 +102,12 @@ def dcp() -> None:
         "optimizer": moments,
     }
     checkpoint.save(state, checkpoint_id=FOLDER)
-    whole = {"rows": WEIGHTS, "columns": WEIGHTS.bfloat16(), "replica": WEIGHTS, "few": torch.arange(2.0)}
+    whole: dict[str, typing.Any] = {
+        "rows": WEIGHTS,
+        "columns": WEIGHTS.bfloat16(),
+        "replica": WEIGHTS,
+        "few": torch.arange(2.0),
+    }
     whole |= {name: state[name] for name in ("eighth", "unsigned", "scalar", "empty")}
     whole["nested.0.a"] = torch.ones(2)
     whole |= {f"model.{name}": full(tensor) for name, tensor in model.items()}
@@ -99,7 +118,7 @@ def dcp() -> None:
 
 def hugging_face() -> None:
     """Shards in files of safetensors, and the same put together."""
-    import torch.distributed.checkpoint as checkpoint
+    checkpoint = module("torch.distributed.checkpoint")
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Shard, distribute_tensor
 
@@ -118,8 +137,6 @@ def hugging_face() -> None:
 
 def zero(stage: int) -> None:
     """DeepSpeed: three steps of Adam."""
-    import deepspeed
-
     config = {
         "train_micro_batch_size_per_gpu": 1,
         "optimizer": {"type": "Adam", "params": {"lr": 1e-3, "torch_adam": True}},
@@ -127,18 +144,20 @@ def zero(stage: int) -> None:
         "bf16": {"enabled": True},
     }
     trained = network()
-    engine, *_ = deepspeed.initialize(model=trained, model_parameters=list(trained.parameters()), config=config)
+    engine, *_ = module("deepspeed").initialize(
+        model=trained, model_parameters=list(trained.parameters()), config=config
+    )
     for _ in range(3):
         engine.backward(engine(torch.tensor([[1, 2, 3 + RANK]])).sum())
         engine.step()
     engine.save_checkpoint(str(FOLDER), client_state={"epoch": 2})
 
 
-def full(tensor: typing.Any) -> torch.Tensor:
+def full(tensor: typing.Any) -> typing.Any:
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
-def save_whole(whole: dict[str, torch.Tensor]) -> None:
+def save_whole(whole: dict[str, typing.Any]) -> None:
     if RANK == 0:
         torch.save(whole, FOLDER.with_suffix(".whole"))
 
@@ -146,9 +165,9 @@ def save_whole(whole: dict[str, torch.Tensor]) -> None:
 def main() -> None:
     address = f"file://{FOLDER.with_suffix('.store')}"
     if WHAT.startswith("zero"):
-        import deepspeed
-
-        deepspeed.init_distributed("gloo", auto_mpi_discovery=False, init_method=address, rank=RANK, world_size=SIZE)
+        module("deepspeed").init_distributed(
+            "gloo", auto_mpi_discovery=False, init_method=address, rank=RANK, world_size=SIZE
+        )
         zero(int(WHAT.removeprefix("zero")))
     else:
         dist.init_process_group("gloo", init_method=address, rank=RANK, world_size=SIZE)

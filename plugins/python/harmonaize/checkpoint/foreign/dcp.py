@@ -149,7 +149,8 @@ class _Reader:
     def _source(self, place: _Place, name: str) -> ByteSource:
         if place.transforms:
             raise ForeignFormatError(
-                f"{quoted(name)} is stored transformed by {quoted(place.transforms[0])}, which is not read: save the checkpoint "
+                f"{quoted(name)} is stored transformed by {quoted(place.transforms[0])}, which is not read: save the "
+                f"checkpoint "
                 "without extensions",
             )
         return self._folder.file(place.file).part(place.begin, place.size)

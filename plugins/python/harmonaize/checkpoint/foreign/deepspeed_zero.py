@@ -1,8 +1,8 @@
 """Reads the folders that DeepSpeed writes with ZeRO 1, 2 and 3, as its own zero_to_fp32 merges them.
 
-Each rank has written a flat partition of all parameters. With ZeRO 1 and 2 the partitions of a group of parameters, one after
-the other, are its parameters one after the other. With ZeRO 3 each parameter is cut into as many parts as there are ranks, and
-a rank's partition has its part of each.
+Each rank has written a flat partition of all parameters. With ZeRO 1 and 2 the partitions of a group of parameters, one
+after the other, are its parameters one after the other. With ZeRO 3 each parameter is cut into as many parts as there
+are ranks, and a rank's partition has its part of each.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def open_zero(folder: Folder, limits: Limits = DEFAULT_LIMITS) -> ForeignCheckpo
     """Returns the whole model of a checkpoint: `model.<parameter>` in 32 bits, and the optimizer's tensors for it as
     `optimizer.state.<parameter>.exp_avg` and so on.
 
-    ForeignFormatError: a rank's file is missing, or the model was cut by tensors or stages, which needs DeepSpeed's converter.
+    ForeignFormatError: a rank's file is missing, or the model was cut by tensors or stages, which needs DeepSpeed's
+    converter.
     """
     optimizer_files, model_files = _files(folder)
     optimizers = [_optimizer_state(folder, name, limits) for name in optimizer_files]
@@ -80,7 +81,8 @@ def _files(folder: Folder) -> tuple[list[str], list[str]]:
             match = pattern.fullmatch(name)
             if match and int(match[2]) != 0:
                 raise ForeignFormatError(
-                    f"{quoted(str(folder.path))} holds a model that was cut by tensors or stages: convert it with DeepSpeed's "
+                    f"{quoted(str(folder.path))} holds a model that was cut by tensors or stages: convert it with "
+                    f"DeepSpeed's "
                     "ds_to_universal, whose folder is read",
                 )
             if match and found.setdefault(int(match[1] or 0), name) != name:
@@ -89,11 +91,13 @@ def _files(folder: Folder) -> tuple[list[str], list[str]]:
                 )
     if any("_expert_" in name for name in folder.names()):
         raise ForeignFormatError(
-            f"{quoted(str(folder.path))} holds experts in files of their own: convert it with DeepSpeed's ds_to_universal",
+            f"{quoted(str(folder.path))} holds experts in files of their own: convert it with DeepSpeed's "
+            f"ds_to_universal",
         )
     if not optimizers or not models:
         raise ForeignFormatError(
-            f"{quoted(str(folder.path))} lacks files {'*_optim_states.pt' if models else '*_model_states.pt'}: the checkpoint "
+            f"{quoted(str(folder.path))} lacks files {'*_optim_states.pt' if models else '*_model_states.pt'}: the "
+            f"checkpoint "
             "is not whole, or was not written with ZeRO",
         )
     for found, kind in ((optimizers, "optim"), (models, "model")):
@@ -126,7 +130,8 @@ def _check_count(optimizers: list[State], folder: Folder) -> None:
     if set(counts) != {len(optimizers)}:
         raise ForeignFormatError(
             f"{quoted(str(folder.path))} was written by {max(counts)} ranks, and has the optimizer's files of "
-            f"{len(optimizers)}; or groups of its parameters were partitioned differently, which ds_to_universal converts",
+            f"{len(optimizers)}; or groups of its parameters were partitioned differently, which ds_to_universal "
+            f"converts",
         )
 
 
@@ -174,7 +179,8 @@ def _in_order(
     # DeepSpeed fills the last partition up to a multiple of twice the count of ranks.
     if not 0 <= -(-run.count // (2 * ranks)) - -(-at // (2 * ranks)) < 1:
         raise ForeignFormatError(
-            f"a group of parameters has {at} elements, and its partitions have {run.count}: files of two checkpoints are mixed",
+            f"a group of parameters has {at} elements, and its partitions have {run.count}: files of two checkpoints "
+            f"are mixed",
         )
     return found
 

@@ -23,16 +23,15 @@ _MEMORY_FORMATS = {"TORCH_CONTIGUOUS_FORMAT": 0, "TORCH_CHANNELS_LAST": 1, "TORC
 
 
 def _encoded(arguments: Arguments) -> bytes:
-    if len(arguments) == len(("text", "encoding")) and isinstance(arguments[1], str):
-        text, encoding = arguments
-        if (
-            encoding == "latin1"
-            and isinstance(text, str)
-            and len(text) <= _LONGEST_ENCODED
-            and all(ord(letter) < 256 for letter in text)
-        ):  # noqa: PLR2004
-            return text.encode("latin1")
-    raise ForeignFormatError("bytes that are no text in latin1")
+    if len(arguments) != len(("text", "encoding")) or not all(isinstance(part, str) for part in arguments):
+        raise ForeignFormatError("bytes that are no text with an encoding")
+    text, encoding = arguments
+    if encoding != "latin1" or len(text) > _LONGEST_ENCODED:
+        raise ForeignFormatError(f"bytes that are no text of latin1, or more than {_LONGEST_ENCODED}")
+    try:
+        return bytes(text.encode("latin1"))
+    except UnicodeEncodeError:
+        raise ForeignFormatError("bytes that are no text of latin1") from None
 
 
 def _empty_or(

@@ -20,12 +20,12 @@ _MOST_DIMENSIONS = 32
 # Largest extent and stride, and count of elements: that many elements of 16 bytes are what 64-bit numbers can address.
 _MOST_ELEMENTS = (1 << 59) - 1
 
-# Bytes that are read at once around elements that do not lie together. Reading what lies between is cheaper than a system
-# call for each run of less than this.
+# Bytes that are read at once around elements that do not lie together. Reading what lies between is cheaper than a
+# system call for each run of less than this.
 _SPAN_BYTES = 4 << 20
 
-# Bytes to which a tensor may repeat the elements of its storage. Masks and position tables do; a storage of a few bytes that
-# claims to be terabytes is an attack on memory.
+# Bytes to which a tensor may repeat the elements of its storage. Masks and position tables do; a storage of a few bytes
+# that claims to be terabytes is an attack on memory.
 _MOST_REPEATED_BYTES = 64 << 20
 
 
@@ -57,7 +57,8 @@ class LazyTensor:
     def read(self, offset: tuple[int, ...] | None = None, shape: tuple[int, ...] | None = None) -> Array:
         """Returns the elements of a box, by default all, as a new array of `type.numpy_dtype`.
 
-        Only the bytes of the box, and short gaps between them, are read. ValueError: the box does not lie in the tensor.
+        Only the bytes of the box, and short gaps between them, are read. ValueError: the box does not lie in the
+        tensor.
         """
         offset, shape = checked_box(self.shape, offset, shape)
         into = np.empty(shape, self.type.numpy_dtype)
@@ -82,7 +83,8 @@ class LazyTensor:
             )
         if self.count * self.type.bytes > max(self._elements.size, _MOST_REPEATED_BYTES):
             raise ForeignFormatError(
-                f"{self._elements.name} has a tensor of {self.count} elements that repeats {self._elements.size} bytes: "
+                f"{self._elements.name} has a tensor of {self.count} elements that repeats {self._elements.size} "
+                f"bytes: "
                 "save it again after contiguous()",
             )
 

@@ -78,6 +78,7 @@ def _open_folder_of_step(folder: Folder, limits: Limits) -> ForeignCheckpoint:
     if f"{METADATA}.tmp" in names or any(name.endswith(".distcp") for name in names):
         raise ForeignFormatError(f"{quoted(str(folder.path))} lacks {METADATA}: saving it has not ended")
     raise ForeignFormatError(
-        f"{quoted(str(folder.path))} is no checkpoint that is read here: it has no {METADATA}, latest, latest_universal, "
+        f"{quoted(str(folder.path))} is no checkpoint that is read here: it has no {METADATA}, latest, "
+        f"latest_universal, "
         f"{PARAMETERS}/, {INDEX}, *{SUFFIX} or *_optim_states.pt",
     )

@@ -50,7 +50,8 @@ def check_is_archive(source: ByteSource) -> None:
     head = source.read(0, min(source.size, len(_ZIP)))
     if head.startswith(_PICKLE):
         raise ForeignFormatError(
-            f"{source.name} is a file in the form that PyTorch had before 1.6 (or a bare pickle): load it with torch.load and "
+            f"{source.name} is a file in the form that PyTorch had before 1.6 (or a bare pickle): load it with "
+            f"torch.load and "
             "save it again with torch.save",
         )
     if head != _ZIP:

@@ -19,7 +19,8 @@ _V3_TYPE = 6
 _V2_FLAGS = 6
 _V3_FLAGS = 7
 
-# Parts of a storage's id: the word 'storage', its class, its name in the archive, where it was, and its count of elements.
+# Parts of a storage's id: the word 'storage', its class, its name in the archive, where it was, and its count of
+# elements.
 _STORAGE_ID = 5
 
 

@@ -1,8 +1,8 @@
 """Reads a pickle without running anything that it says.
 
-A pickle is a program for a machine with a stack. Python's own machine imports and calls whatever the program names. This one
-knows no import: a name is looked up in a table of stand-ins (known_classes.py), and what is not there ends the reading. It
-executes each byte once, has no way back, and counts what it allocates.
+A pickle is a program for a machine with a stack. Python's own machine imports and calls whatever the program names.
+This one knows no import: a name is looked up in a table of stand-ins (known_classes.py), and what is not there ends the
+reading. It executes each byte once, has no way back, and counts what it allocates.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def unpickle(
 ) -> object:
     """Returns the object of a pickle; `where` names it in errors.
 
-    ForeignFormatError: it is no sound pickle of protocol 2 to 5, it names a class that is not in `classes`, or it exceeds the
-    limits.
+    ForeignFormatError: it is no sound pickle of protocol 2 to 5, it names a class that is not in `classes`, or it
+    exceeds the limits.
     """
     if len(data) > limits.bytes:
         raise ForeignFormatError(f"{where} has a description of {len(data)} bytes; {limits.bytes} are read at most")
@@ -272,7 +272,8 @@ class _Machine:
         known = self._classes.get((module, name))
         if known is None:
             raise self.error(
-                f"holds an object of the class {quoted(f'{module}.{name}')}, which is not on the list of classes that are "
+                f"holds an object of the class {quoted(f'{module}.{name}')}, which is not on the list of classes that "
+                f"are "
                 "read. Save it again with tensors, numbers, texts, lists and dictionaries in its place",
             )
         self.push(known)
@@ -315,8 +316,8 @@ class _Machine:
 
 
 def _copying_work(value: object, levels: int = 3) -> int:
-    """Returns the work of copying an object's content. A remembered object costs nothing to name again, so that a pickle of
-    a few bytes could have large ones copied a million times.
+    """Returns the work of copying an object's content. A remembered object costs nothing to name again, so that a
+    pickle of a few bytes could have large ones copied a million times.
     """
     if isinstance(value, str | bytes | bytearray):
         return len(value) // _BYTES_PER_STEP
@@ -339,8 +340,9 @@ _F64 = struct.Struct(">d")
 
 _STOP = ord(".")
 
-# The instructions of protocols 2 to 5 that a checkpoint needs, by their byte. Not here are texts of protocol 0 and 1 (I, L, F,
-# S, T, U, V, P, p, g, i, o), classes by registered numbers (EXT1, EXT2, EXT4) and buffers outside of the pickle.
+# The instructions of protocols 2 to 5 that a checkpoint needs, by their byte. Not here are texts of protocol 0 and 1
+# (I, L, F, S, T, U, V, P, p, g, i, o), classes by registered numbers (EXT1, EXT2, EXT4) and buffers outside of the
+# pickle.
 _STEPS: dict[int, typing.Callable[[_Machine], None]] = {
     0x80: _Machine.protocol,
     0x95: _Machine.frame,

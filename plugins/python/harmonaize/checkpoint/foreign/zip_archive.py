@@ -36,6 +36,7 @@ class _Member(typing.NamedTuple):
     begin: int
     size: int
     end: int
+    is_plain: bool
 
 
 class ZipArchive:
@@ -60,6 +61,12 @@ class ZipArchive:
         member = self._members.get(name)
         if member is None:
             raise ForeignFormatError(f"{self._source.name} has no member {quoted(name)}: a part of it is missing")
+        if not member.is_plain:
+            raise ForeignFormatError(
+                f"{self._source.name} holds {quoted(name)} compressed or encrypted, which torch.save does not do: "
+                f"unpack "
+                "it, and save it again with torch.save",
+            )
         header = _LOCAL.unpack(self._source.read(member.begin, _LOCAL.size))
         name_length, extra_length = header[9], header[10]
         begin = member.begin + _LOCAL.size + name_length + extra_length
@@ -126,16 +133,10 @@ def _member(data: bytes, at: int, source: ByteSource) -> tuple[_Member, int]:
     after = extra_at + extra_length + comment_length
     if signature != b"PK\1\2" or after > len(data):
         raise ForeignFormatError(f"{source.name} has a list of members that is no list")
-    if method != 0 or flags & _ENCRYPTED:
-        raise ForeignFormatError(
-            f"{source.name} holds a compressed or encrypted member, which torch.save does not write: unpack it and save "
-            "it again with torch.save",
-        )
     if _IN_64 in {packed, size, begin}:
         packed, size, begin = _sizes_64(data[extra_at : extra_at + extra_length], (packed, size, begin), source)
-    if packed != size:
-        raise ForeignFormatError(f"{source.name} has a member of {size} bytes that is stored in {packed}")
-    return _Member(name, begin, size, 0), after
+    is_plain = method == 0 and not flags & _ENCRYPTED and packed == size
+    return _Member(name, begin, packed, 0, is_plain), after
 
 
 def _sizes_64(extra: bytes, fields: tuple[int, int, int], source: ByteSource) -> tuple[int, int, int]:
