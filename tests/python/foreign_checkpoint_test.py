@@ -34,7 +34,14 @@ from foreign_files import (
     torch_saved,
 )
 from harmonaize.checkpoint.element_type import ElementType
-from harmonaize.checkpoint.foreign import ForeignCheckpoint, ForeignFormatError, Limits, open_foreign
+from harmonaize.checkpoint.foreign import (
+    ForeignCheckpoint,
+    ForeignFormatError,
+    Limits,
+    byte_source,
+    lazy_tensor,
+    open_foreign,
+)
 
 WEIGHTS = np.arange(70, dtype=np.float32).reshape(10, 7)
 BITS = np.arange(12, dtype=np.uint16).reshape(3, 4)
@@ -126,12 +133,8 @@ def test_any_box_of_a_tensor_is_read(
     assert read.flags.writeable
 
 
-def test_large_gaps_are_not_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harmonaize.checkpoint.foreign import byte_source, lazy_tensor  # noqa: PLC0415
-
-    monkeypatch.setattr(lazy_tensor, "_SPAN_BYTES", 64)
-    storage = np.arange(4096, dtype=np.int64)
-    one = opened(tmp_path, torch_saved(Tensor(storage, (4, 8, 3), (1024, 3, 1))))
+def counted_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns a list to which the size of each later read is added."""
     read: list[int] = []
     original = byte_source.ByteSource.read_into
 
@@ -140,6 +143,14 @@ def test_large_gaps_are_not_read(tmp_path: pathlib.Path, monkeypatch: pytest.Mon
         original(self, begin, into)
 
     monkeypatch.setattr(byte_source.ByteSource, "read_into", counted)
+    return read
+
+
+def test_large_gaps_are_not_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lazy_tensor, "_SPAN_BYTES", 64)
+    storage = np.arange(4096, dtype=np.int64)
+    one = opened(tmp_path, torch_saved(Tensor(storage, (4, 8, 3), (1024, 3, 1))))
+    read = counted_bytes(monkeypatch)
     assert np.array_equal(
         one.read("", (1, 2, 0), (2, 3, 2)), storage.reshape(4, 1024)[1:3, 6:15].reshape(2, 3, 3)[:, :, :2]
     )
@@ -461,6 +472,15 @@ def test_only_the_files_of_a_box_are_read(tmp_path: pathlib.Path, writer: DcpWri
     assert np.array_equal(one.read("w", (0, 0), (5, 7)), WEIGHTS[:5])
     with pytest.raises(ForeignFormatError, match="no file"):
         one.read("w", (4, 0), (2, 7))
+
+
+def test_a_box_costs_its_own_bytes(tmp_path: pathlib.Path, writer: DcpWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = np.arange(1 << 20, dtype=np.float32).reshape(1024, 1024)
+    writer.add_tensor("w", whole, [((0, 0), (1000, 1024)), ((1000, 0), (24, 1024))])
+    one = open_foreign(writer.write(tmp_path / "folder"))
+    read = counted_bytes(monkeypatch)
+    assert np.array_equal(one.read("w", (998, 0), (4, 1024)), whole[998:1002])
+    assert 4 * 4096 <= sum(read) < 5 * 4096
 
 
 def changed_index(writer: DcpWriter, **fields: object) -> None:

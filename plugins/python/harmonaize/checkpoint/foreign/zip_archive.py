@@ -95,8 +95,12 @@ def _members(source: ByteSource) -> dict[str, _Member]:
 
 def _directory(source: ByteSource) -> tuple[int, int, int]:
     """Returns the count of members, and where the list of them lies."""
-    reach = min(source.size, _END_REACH)
+    # torch.save leaves no comment behind the end record. Only others' files are looked through for one.
+    reach = min(source.size, _END.size)
     tail = source.read(source.size - reach, reach)
+    if not tail.startswith(b"PK\5\6"):
+        reach = min(source.size, _END_REACH)
+        tail = source.read(source.size - reach, reach)
     at = tail.rfind(b"PK\5\6")
     if at < 0 or at + _END.size > reach:
         raise ForeignFormatError(f"{source.name} is no whole zip file: its end is missing")
