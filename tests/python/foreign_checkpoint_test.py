@@ -595,8 +595,10 @@ def model_state(**more: object) -> dict[str, object]:
     return state | more
 
 
-def optimizer_state(stage: int, ranks: int, weights: typing.Any) -> dict[str, object]:
+def optimizer_state(stage: int, ranks: int, weights: typing.Any, filling: int = 0) -> dict[str, object]:
+    """Returns what a rank's file holds. DeepSpeed saves the weights without what fills the last partition."""
     moments = {0: {"step": tensor(np.array(4.0, np.float32)), "exp_avg": tensor(weights * 2)}}
+    weights = weights[: weights.size - filling]
     base = {"state": moments, "param_groups": [{"lr": 0.1}]}
     state: dict[str, object] = {"zero_stage": stage, "partition_count": [ranks] if stage < 3 else ranks}
     if stage < 3:
@@ -618,8 +620,12 @@ def partitions(stage: int, ranks: int) -> list[typing.Any]:
 
 def write_zero(root: pathlib.Path, stage: int, ranks: int, **more: object) -> pathlib.Path:
     folder = root / "global_step9"
+    filling = -sum(array.size for array in PARAMETERS.values()) % (2 * ranks) if stage < 3 else 0
     for rank, weights in enumerate(partitions(stage, ranks)):
-        saved(folder, f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt", optimizer_state(stage, ranks, weights))
+        state = optimizer_state(
+            stage, ranks, weights, max(0, min(filling - (ranks - rank - 1) * weights.size, weights.size))
+        )
+        saved(folder, f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt", state)
         if stage == 3:
             saved(folder, f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt", model_state(**more))
     if stage < 3:
@@ -665,6 +671,34 @@ def test_aligned_parameters_have_gaps(tmp_path: pathlib.Path) -> None:
     saved(folder, "zero_pp_rank_0_mp_rank_00_optim_states.pt", state)
     for name, array in PARAMETERS.items():
         assert np.array_equal(open_foreign(folder).read(f"model.{name}"), array)
+
+
+def test_a_stage_that_is_not_named_is_the_first(tmp_path: pathlib.Path) -> None:
+    folder = write_zero(tmp_path, 1, 1)
+    state = typing.cast("dict[str, dict[str, object]]", optimizer_state(1, 1, partitions(1, 1)[0]))
+    del state["optimizer_state_dict"]["zero_stage"]
+    saved(folder, "zero_pp_rank_0_mp_rank_00_optim_states.pt", state)
+    assert np.array_equal(open_foreign(folder).read("model.b"), PARAMETERS["b"])
+
+
+def test_states_of_the_optimizer_are_whole_or_refused(tmp_path: pathlib.Path) -> None:
+    folder = write_zero(tmp_path, 2, 1)
+    (weights,) = partitions(2, 1)
+    for more, says in (
+        ({"step": 4, "rate": 0.5}, None),
+        ({"odd": tensor(weights[:5])}, "'odd' of the optimizer"),
+        ({"odd": tensor(np.append(weights, weights[:2]))}, "'odd' of the optimizer"),
+        ({"odd": tensor(weights.reshape(2, -1))}, "no flat tensor"),
+    ):
+        state = typing.cast("typing.Any", optimizer_state(2, 1, weights))
+        state["optimizer_state_dict"]["base_optimizer_state"]["state"][0] |= more
+        saved(folder, "zero_pp_rank_0_mp_rank_00_optim_states.pt", state)
+        if says is None:
+            one = open_foreign(folder)
+            assert (one.objects["optimizer.state.a.step"], one.objects["optimizer.state.c.rate"]) == (4, 0.5)
+        else:
+            with pytest.raises(ForeignFormatError, match=says):
+                open_foreign(folder)
 
 
 def test_what_is_missing_is_named(tmp_path: pathlib.Path) -> None:

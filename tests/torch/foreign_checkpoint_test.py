@@ -225,15 +225,16 @@ def run_program(*arguments: str) -> None:
 
 
 @needs_deepspeed
-@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_deepspeed_s_folders_are_read(tmp_path: pathlib.Path, stage: int) -> None:
     root = tmp_path / "root"
     run_ranks(f"zero{stage}", root, 2)
     native = open_foreign(root)
     assert (native.kind, native.step, native.objects["epoch"]) == ("deepspeed-zero", 3, 2)
-    whole = deepspeed_says(root)
-    assert {"0.weight", "1.weight", "1.bias", "2.weight", "buffer"} <= whole.keys()
-    check_same(native, {f"model.{name}": tensor for name, tensor in whole.items()})
+    if stage > 0:
+        whole = deepspeed_says(root)
+        assert {"0.weight", "1.weight", "1.bias", "2.weight", "buffer"} <= whole.keys()
+        check_same(native, {f"model.{name}": tensor for name, tensor in whole.items()})
     # DeepSpeed's converter knows no frozen parameters of ZeRO 3.
     output = tmp_path / "universal" / "step"
     run_program(
@@ -247,7 +248,7 @@ def test_deepspeed_s_folders_are_read(tmp_path: pathlib.Path, stage: int) -> Non
     assert len(names) >= 9
     for name in names | {"model.0.weight", "model.1.weight", "model.1.bias", "model.buffer"}:
         assert same_bits(universal.read_torch(name), native.read_torch(name)), name
-    assert universal.tensors["optimizer.state.1.weight.exp_avg"].shape == (9, 5)
+    assert universal.tensors["optimizer.state.1.weight.exp_avg"].shape == (8, 5)
 
 
 def test_changed_files_raise_nothing_else(tmp_path: pathlib.Path) -> None:

@@ -72,6 +72,14 @@ class LazyTensor:
             begin = sum(place * stride for place, stride in zip(offset, self.strides, strict=True))
             self._fill(into, begin, self.strides)
 
+    def head(self, count: int) -> LazyTensor:
+        """Returns the first elements of a flat tensor. ForeignFormatError: it is not flat, or has fewer."""
+        if len(self.shape) != 1 or count > self.count:
+            raise ForeignFormatError(
+                f"{self._elements.name} has no flat tensor of {count} elements where one should be"
+            )
+        return LazyTensor(self.type, (count,), self._elements, self.strides)
+
     def _check(self) -> None:
         if len(self.strides) != len(self.shape) or not all(0 <= stride <= _MOST_ELEMENTS for stride in self.strides):
             raise ForeignFormatError(f"{self._elements.name} has a tensor whose strides make no sense")
