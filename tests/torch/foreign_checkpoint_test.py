@@ -17,6 +17,7 @@ import pytest
 torch: typing.Any = pytest.importorskip(
     "torch", reason="PyTorch is not installed: scripts/install-checkpoint-tools.sh does"
 )
+pytest.importorskip("numpy", reason="NumPy is not installed")
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parents[1] / "plugins" / "python")]

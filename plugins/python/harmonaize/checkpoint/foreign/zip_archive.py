@@ -11,8 +11,8 @@ from harmonaize.checkpoint.foreign.errors import ForeignFormatError, quoted
 # Bytes at the end in which the archive's end record lies: its 22 bytes and the longest comment.
 _END_REACH = 22 + 0xFFFF
 
-# Largest list of members, in bytes: a million members of a hundred bytes each. It bounds what is held in memory.
-_MOST_DIRECTORY_BYTES = 100 << 20
+# Largest list of members, in bytes: 300,000 members of a hundred bytes each. It bounds what is held in memory.
+_MOST_DIRECTORY_BYTES = 32 << 20
 
 _END = struct.Struct("<4s4H2LH")
 _END_64_LOCATOR = struct.Struct("<4sLQL")
