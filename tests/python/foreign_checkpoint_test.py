@@ -483,6 +483,28 @@ def test_a_box_costs_its_own_bytes(tmp_path: pathlib.Path, writer: DcpWriter, mo
     assert 4 * 4096 <= sum(read) < 5 * 4096
 
 
+def test_tensors_in_a_block_of_safetensors_are_read(tmp_path: pathlib.Path, writer: DcpWriter) -> None:
+    writer.add_object("step", 5)
+    block = safetensors({"a": describe(WEIGHTS, 0), "b": describe(WEIGHTS[:2], WEIGHTS.nbytes)}, WEIGHTS.tobytes() * 2)
+    block = block[: len(block) - WEIGHTS[2:].nbytes]
+    begin = len(writer.files["__0_0.distcp"])
+    for name, array in (("a", WEIGHTS), ("b", WEIGHTS[:2])):
+        writer.add_tensor(name, array, [((0, 0), array.shape)])
+        writer.places[list(writer.places)[-1]].fields.update(offset=begin, length=array.nbytes)
+    writer.files["__0_0.distcp"] = writer.files["__0_0.distcp"][:begin] + block
+    folder = writer.write(tmp_path / "folder")
+    one = open_foreign(folder)
+    assert one.step == 5
+    assert np.array_equal(one.read("a"), WEIGHTS)
+    assert np.array_equal(one.read("b", (1, 2), (1, 3)), WEIGHTS[1:2, 2:5])
+    # The same place without such a block would be one tensor under two names.
+    path = folder / "__0_0.distcp"
+    path.write_bytes(path.read_bytes()[:begin] + torch_saved(tensor(WEIGHTS)))
+    for name in ("a", "b"):
+        with pytest.raises(ForeignFormatError, match="twice"):
+            open_foreign(folder).read(name)
+
+
 def changed_index(writer: DcpWriter, **fields: object) -> None:
     for name, value in fields.items():
         next(iter(writer.places)).fields[name] = value

@@ -5,6 +5,7 @@ Each test runs what the Python at hand has: scripts/install-checkpoint-tools.sh 
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import pathlib
@@ -198,6 +199,20 @@ def test_pytorch_s_shards_of_safetensors_are_read(tmp_path: pathlib.Path) -> Non
         one = open_foreign(folder / name)
         assert one.tensors.keys() == {"rows", "columns"}
         check_same(one, whole_of(folder))
+
+
+@needs_new_torch
+def test_pytorch_s_blocks_of_safetensors_are_read(tmp_path: pathlib.Path) -> None:
+    """PyTorch writes them, though it does not read them."""
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    checkpoint = importlib.import_module("torch.distributed.checkpoint")
+    kind = checkpoint.filesystem.SerializationFormat.SAFETENSORS
+    whole = {"a": torch.rand(2, 3), "b": torch.ones(2, dtype=torch.bfloat16)}
+    writer = checkpoint.FileSystemWriter(tmp_path / "folder", serialization_format=kind)
+    checkpoint.save({**whole, "step": 5}, storage_writer=writer, no_dist=True)
+    one = open_foreign(tmp_path / "folder")
+    assert one.step == 5
+    check_same(one, whole)
 
 
 def deepspeed_says(root: pathlib.Path) -> dict[str, typing.Any]:

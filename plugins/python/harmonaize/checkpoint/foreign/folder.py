@@ -8,7 +8,7 @@ import pathlib
 from harmonaize.checkpoint.foreign.byte_source import ByteSource
 from harmonaize.checkpoint.foreign.errors import ForeignFormatError, quoted
 
-# Most names in one folder: a training of 10,000 ranks writes 20,000 files, and a folder that holds more is no checkpoint.
+# Most names in one folder: a training of 10,000 ranks writes 20,000 files, and a folder with far more is no checkpoint.
 _MOST_NAMES = 1 << 20
 
 # Longest text file that names a checkpoint (`latest`), in bytes: it holds a folder's name.

@@ -59,6 +59,13 @@ def _default_mapping(_: Arguments) -> OrderedMapping:
     return OrderedMapping()
 
 
+def _queue(arguments: Arguments) -> list[object]:
+    # Pickles append the items to it later. The bound of its length follows.
+    if arguments and not (isinstance(arguments[0], tuple | list) and len(arguments[0]) == 0):
+        raise ForeignFormatError("its items are not where pickles have them")
+    return []
+
+
 def _pairs(value: typing.Any) -> OrderedMapping:
     return OrderedMapping(_checked_pairs(value))
 
@@ -106,6 +113,7 @@ def _plain() -> dict[tuple[str, str], object]:
         ("collections", "OrderedDict"): KnownClass("OrderedDict", _empty_or((dict, list, tuple), _pairs)),
         ("collections", "Counter"): KnownClass("Counter", _empty_or((dict, tuple), _pairs)),
         ("collections", "defaultdict"): KnownClass("defaultdict", _default_mapping),
+        ("collections", "deque"): KnownClass("deque", _queue),
         ("argparse", "Namespace"): _record("Namespace"),
         ("types", "SimpleNamespace"): _record("SimpleNamespace"),
         ("_codecs", "encode"): KnownClass("_codecs.encode", _encoded),
@@ -165,6 +173,16 @@ _STORAGES = {
     "UntypedStorage": None,
 }
 
+# Storages of types that ElementType lacks. They are here to be refused by their type.
+_OTHER_STORAGES = {
+    "ComplexDoubleStorage": "complex128",
+    "QInt8Storage": "qint8",
+    "QUInt8Storage": "quint8",
+    "QInt32Storage": "qint32",
+    "QUInt4x2Storage": "quint4x2",
+    "QUInt2x4Storage": "quint2x4",
+}
+
 
 def _torch() -> dict[tuple[str, str], object]:
     make = torch_values
@@ -192,6 +210,7 @@ def _torch() -> dict[tuple[str, str], object]:
     }
     found.update({("torch._utils", name): KnownClass(name, one) for name, one in makers.items()})
     found.update({("torch", name): TorchConstant(name) for name in _TORCH_TYPES})
+    found.update({("torch", name): TorchConstant(kind) for name, kind in _OTHER_STORAGES.items()})
     for name, kind in _STORAGES.items():
         found["torch", name] = found["torch.storage", name] = make.StorageClass(kind)
     return found

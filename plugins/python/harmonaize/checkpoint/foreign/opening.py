@@ -17,6 +17,7 @@ from harmonaize.checkpoint.foreign.limits import DEFAULT_LIMITS, Limits
 from harmonaize.checkpoint.foreign.safetensors import (
     INDEX,
     SUFFIX,
+    is_safetensors,
     open_safetensors_file,
     open_safetensors_folder,
 )
@@ -25,9 +26,6 @@ from harmonaize.checkpoint.foreign.torch_file import open_torch_file
 # Files of DeepSpeed that name the folder of the newest checkpoint.
 _LATEST_UNIVERSAL = "latest_universal"
 _LATEST = "latest"
-
-# Where the header of a file of safetensors begins, after its length.
-_HEADER_AT = 8
 
 
 def open_foreign(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> ForeignCheckpoint:
@@ -50,8 +48,7 @@ def open_foreign(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) 
 
 
 def _open_file(source: ByteSource, name: str, limits: Limits) -> ForeignCheckpoint:
-    head = source.read(0, min(source.size, _HEADER_AT + 1))
-    if name.endswith(SUFFIX) or head[_HEADER_AT:] == b"{":
+    if name.endswith(SUFFIX) or is_safetensors(source):
         return open_safetensors_file(source)
     return open_torch_file(source, limits)
 

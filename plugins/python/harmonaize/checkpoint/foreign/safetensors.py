@@ -40,6 +40,12 @@ class SafetensorsFile(typing.NamedTuple):
     metadata: dict[str, str]
 
 
+def is_safetensors(source: ByteSource) -> bool:
+    """Returns whether bytes begin as the format does: a length, and the brace of its header."""
+    head = source.read(0, min(source.size, _LENGTH.size + 1))
+    return head[_LENGTH.size :] == b"{"
+
+
 def open_safetensors_file(source: ByteSource) -> ForeignCheckpoint:
     """Returns what a file holds; its metadata are the objects. ForeignFormatError: it breaks a rule of the format."""
     file = read_safetensors(source)
