@@ -28,7 +28,6 @@ from foreign_files import (
     Tensor,
     archive,
     describe,
-    pickled,
     safetensors,
     tensor,
     torch_saved,
@@ -261,8 +260,6 @@ def test_parameters_and_tensors_of_later_versions_are_read(tmp_path: pathlib.Pat
     assert sorted(one.tensors) == sorted(state)
     for name in state:
         assert np.array_equal(one.read(name), WEIGHTS)
-    data, _ = pickled({"v": 1})
-    assert data
     third = Call(
         Global("torch._utils", "_rebuild_tensor_v3"), bits, 2, (3,), (1,), False, hooks, Global("torch", "float8_e5m2")
     )

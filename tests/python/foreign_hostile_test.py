@@ -349,16 +349,13 @@ def test_states_of_arrays_are_checked() -> None:
 STORAGE = ("storage", Global("torch", "FloatStorage"), "0", "cpu", 70)
 
 
-def with_id(id: object, count: int = 70) -> bytes:
-    """Returns a file with one storage, whose tensor refers to another one."""
-    hooks = Call(Global("collections", "OrderedDict"))
-    head = pickled(Global("torch._utils", "_rebuild_tensor_v2"))[0][:-1]
-    rest = pickled((0, (2,), (1,), False, hooks))[0]
-    data = head + b"(" + pickled(id)[0][2:-1] + b"Q" + rest[2:-1] + b"t."
-    del rest
-    items = b"".join(pickled(part)[0][2:-1] for part in (0, (2,), (1,), False, hooks))
-    data = head + b"(" + pickled(id)[0][2:-1] + b"Q" + items + b"tR."
-    return archive({"data.pkl": data, "data/0": b"\0" * 4 * count})
+def with_id(id: object) -> bytes:
+    """Returns a file with one storage, and one tensor that refers to a storage by this id."""
+    maker = pickled(Global("torch._utils", "_rebuild_tensor_v2"))[0][:-1]
+    parts = (0, (2,), (1,), False, Call(Global("collections", "OrderedDict")))
+    reference, *others = (pickled(part)[0][2:-1] for part in (id, *parts))
+    data = maker + b"(" + reference + b"Q" + b"".join(others) + b"tR."
+    return archive({"data.pkl": data, "data/0": bytes(4 * 70)})
 
 
 def opens(path: pathlib.Path, data: bytes) -> typing.Any:
@@ -542,6 +539,10 @@ def bombs() -> typing.Iterator[bytes]:
         + b"e."
     )
     yield large + b"](" + (b"cnumpy._core.numeric\n_frombuffer\n(h\x00N)X\x01\x00\x00\x00CtR") * 10 + b"e."
+    # Arguments that repeat themselves, so that counting them takes for ever.
+    times = 5000
+    repeated = b"h\x00" * times + b"tq\x00"
+    yield b"\x80\x02((((" + b"K\x01" * times + b"tq\x00" + repeated * 3 + b"(" + ordered + b"h\x00R."
     # Whole numbers with one hash, and tuples of them.
     yield b"\x80\x02}(" + b"".join(b"K\x01J" + struct.pack("<i", one) + b"\x86N" for one in range(20_000)) + b"u."
     # A claim of size without the bytes.

@@ -71,8 +71,7 @@ class ChunkedTensor:
         if tensor.shape != chunk.shape or tensor.type != self.type:
             raise ForeignFormatError(
                 f"a part of the tensor {self._name} is {tensor.type.value} of {tensor.shape} in its file, and should "
-                f"be "
-                f"{self.type.value} of {chunk.shape}",
+                f"be {self.type.value} of {chunk.shape}",
             )
         return tensor
 

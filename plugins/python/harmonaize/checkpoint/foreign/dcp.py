@@ -184,8 +184,7 @@ class _Reader:
         if place.transforms:
             raise ForeignFormatError(
                 f"{quoted(name)} is stored transformed by {quoted(place.transforms[0])}, which is not read: save the "
-                f"checkpoint "
-                "without extensions",
+                "checkpoint without extensions",
             )
         if (place.file, place.begin) in self._shared:
             raise self._named_twice(place)

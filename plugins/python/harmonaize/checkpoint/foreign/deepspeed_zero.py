@@ -143,7 +143,7 @@ def _check_count(optimizers: list[State], folder: Folder) -> None:
         raise ForeignFormatError(
             f"{quoted(str(folder.path))} was written by {max(counts)} ranks, and has the optimizer's files of "
             f"{len(optimizers)}; or groups of its parameters were partitioned differently, which ds_to_universal "
-            f"converts",
+            "converts",
         )
 
 
@@ -192,7 +192,7 @@ def _in_order(
     if -(-run.count // unit) != -(-at // unit):
         raise ForeignFormatError(
             f"a group of parameters has {at} elements, and its partitions have {run.count}: files of two checkpoints "
-            f"are mixed",
+            "are mixed",
         )
     return found
 

@@ -92,8 +92,7 @@ class LazyTensor:
         if self.count * self.type.bytes > max(self._elements.size, _MOST_REPEATED_BYTES):
             raise ForeignFormatError(
                 f"{self._elements.name} has a tensor of {self.count} elements that repeats {self._elements.size} "
-                f"bytes: "
-                "save it again after contiguous()",
+                "bytes: save it again after contiguous()",
             )
 
     def _fill(self, into: Array, begin: int, strides: tuple[int, ...]) -> None:

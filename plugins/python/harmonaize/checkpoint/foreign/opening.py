@@ -76,6 +76,5 @@ def _open_folder_of_step(folder: Folder, limits: Limits) -> ForeignCheckpoint:
         raise ForeignFormatError(f"{quoted(str(folder.path))} lacks {METADATA}: saving it has not ended")
     raise ForeignFormatError(
         f"{quoted(str(folder.path))} is no checkpoint that is read here: it has no {METADATA}, latest, "
-        f"latest_universal, "
-        f"{PARAMETERS}/, {INDEX}, *{SUFFIX} or *_optim_states.pt",
+        f"latest_universal, {PARAMETERS}/, {INDEX}, *{SUFFIX} or *_optim_states.pt",
     )

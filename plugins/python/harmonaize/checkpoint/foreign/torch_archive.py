@@ -58,8 +58,7 @@ def check_is_archive(source: ByteSource) -> None:
     if head.startswith(_PICKLE):
         raise ForeignFormatError(
             f"{source.name} is a file in the form that PyTorch had before 1.6 (or a bare pickle): load it with "
-            f"torch.load and "
-            "save it again with torch.save",
+            "torch.load and save it again with torch.save",
         )
     if head != _ZIP:
         raise ForeignFormatError(f"{source.name} is no file of torch.save")

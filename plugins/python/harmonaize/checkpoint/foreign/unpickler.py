@@ -39,6 +39,10 @@ _MEMO_WORK = 6
 # Longest name of a module or class, in bytes. Python's own have less than a hundred.
 _LONGEST_NAME = 1024
 
+# How deep in a tuple of arguments there is what an object copies: the elements of an array are in its state, and the
+# arguments of a tensor in those of a tensor with attributes.
+_COPIED_LEVELS = 3
+
 # Bytes that cost as much as one step, where an object copies them.
 _BYTES_PER_STEP = 16
 
@@ -101,6 +105,19 @@ class _Machine:
         self._work -= work
         if self._work < 0:
             raise self.error("has more objects than are read: raise Limits.work if it is to be trusted")
+
+    def spend_copying(self, value: object, levels: int = _COPIED_LEVELS) -> None:
+        """Spends the work of copying an object's content. A remembered object costs nothing to name again, so that a
+        pickle of a few bytes could have large ones copied a million times.
+        """
+        if isinstance(value, str | bytes | bytearray):
+            self.spend(len(value) // _BYTES_PER_STEP)
+        elif isinstance(value, dict | list | tuple | set | frozenset):
+            # Of a list a set may be made. What is inside is looked at after that is paid for.
+            self.spend(_ENTRY_WORK * len(value))
+            if isinstance(value, tuple) and levels > 0:
+                for part in value:
+                    self.spend_copying(part, levels - 1)
 
     def take(self, count: int) -> bytes:
         end = self._at + count
@@ -273,8 +290,7 @@ class _Machine:
         if known is None:
             raise self.error(
                 f"holds an object of the class {quoted(f'{module}.{name}')}, which is not on the list of classes that "
-                f"are "
-                "read. Save it again with tensors, numbers, texts, lists and dictionaries in its place",
+                "are read. Save it again with tensors, numbers, texts, lists and dictionaries in its place",
             )
         self.push(known)
 
@@ -282,7 +298,8 @@ class _Machine:
         arguments, known = self.pop(), self.pop()
         if not isinstance(known, KnownClass | EnumClass) or type(arguments) is not tuple:
             raise self.error("calls what is no class")
-        self.spend(_OBJECT_WORK + _copying_work(arguments))
+        self.spend(_OBJECT_WORK)
+        self.spend_copying(arguments)
         try:
             self.push(known.make(arguments))
         except ForeignFormatError as error:
@@ -296,7 +313,8 @@ class _Machine:
 
     def set_state(self) -> None:
         state, value = self.pop(), self.top()
-        self.spend(_OBJECT_WORK + _copying_work((state,)))
+        self.spend(_OBJECT_WORK)
+        self.spend_copying((state,))
         try:
             if isinstance(value, StandIn):
                 value.set_state(state)
@@ -313,22 +331,6 @@ class _Machine:
             self.push(self._persistent(self.pop()))
         except ForeignFormatError as error:
             raise self.error(f"refers to what is not there: {error}") from error
-
-
-def _copying_work(value: object, levels: int = 3) -> int:
-    """Returns the work of copying an object's content. A remembered object costs nothing to name again, so that a
-    pickle of a few bytes could have large ones copied a million times.
-    """
-    if isinstance(value, str | bytes | bytearray):
-        return len(value) // _BYTES_PER_STEP
-    if isinstance(value, dict | list | set | frozenset):
-        # Of a list a set may be made.
-        return _ENTRY_WORK * len(value)
-    if not isinstance(value, tuple):
-        return 0
-    if levels == 0:
-        return _ENTRY_WORK * len(value)
-    return len(value) + sum(_copying_work(part, levels - 1) for part in value)
 
 
 _U8 = struct.Struct("<B")

@@ -64,8 +64,7 @@ class ZipArchive:
         if not member.is_plain:
             raise ForeignFormatError(
                 f"{self._source.name} holds {quoted(name)} compressed or encrypted, which torch.save does not do: "
-                f"unpack "
-                "it, and save it again with torch.save",
+                "unpack it, and save it again with torch.save",
             )
         header = _LOCAL.unpack(self._source.read(member.begin, _LOCAL.size))
         name_length, extra_length = header[9], header[10]
