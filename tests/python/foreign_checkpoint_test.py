@@ -1,5 +1,8 @@
 """Checkpoints that others wrote are read as they were written. The files are made here, with nothing but Python."""
 
+# Imports come after what skips the tests, and values of files are values.
+# ruff: noqa: E402, FBT003
+
 from __future__ import annotations
 
 import argparse
@@ -25,13 +28,19 @@ from foreign_files import (
     Tensor,
     archive,
     describe,
-    pickled,
     safetensors,
     tensor,
     torch_saved,
 )
 from harmonaize.checkpoint.element_type import ElementType
-from harmonaize.checkpoint.foreign import ForeignCheckpoint, ForeignFormatError, Limits, open_foreign
+from harmonaize.checkpoint.foreign import (
+    ForeignCheckpoint,
+    ForeignFormatError,
+    Limits,
+    byte_source,
+    lazy_tensor,
+    open_foreign,
+)
 
 WEIGHTS = np.arange(70, dtype=np.float32).reshape(10, 7)
 BITS = np.arange(12, dtype=np.uint16).reshape(3, 4)
@@ -123,12 +132,8 @@ def test_any_box_of_a_tensor_is_read(
     assert read.flags.writeable
 
 
-def test_large_gaps_are_not_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harmonaize.checkpoint.foreign import byte_source, lazy_tensor  # noqa: PLC0415
-
-    monkeypatch.setattr(lazy_tensor, "_SPAN_BYTES", 64)
-    storage = np.arange(4096, dtype=np.int64)
-    one = opened(tmp_path, torch_saved(Tensor(storage, (4, 8, 3), (1024, 3, 1))))
+def counted_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns a list to which the size of each later read is added."""
     read: list[int] = []
     original = byte_source.ByteSource.read_into
 
@@ -137,7 +142,17 @@ def test_large_gaps_are_not_read(tmp_path: pathlib.Path, monkeypatch: pytest.Mon
         original(self, begin, into)
 
     monkeypatch.setattr(byte_source.ByteSource, "read_into", counted)
-    assert np.array_equal(one.read("", (1, 2, 0), (2, 3, 2)), storage.reshape(4, 1024)[1:3, 6:15].reshape(2, 3, 3)[:, :, :2])
+    return read
+
+
+def test_large_gaps_are_not_read(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lazy_tensor, "_SPAN_BYTES", 64)
+    storage = np.arange(4096, dtype=np.int64)
+    one = opened(tmp_path, torch_saved(Tensor(storage, (4, 8, 3), (1024, 3, 1))))
+    read = counted_bytes(monkeypatch)
+    assert np.array_equal(
+        one.read("", (1, 2, 0), (2, 3, 2)), storage.reshape(4, 1024)[1:3, 6:15].reshape(2, 3, 3)[:, :, :2]
+    )
     assert sum(read) <= 2 * 3 * 3 * 8
     read.clear()
     assert np.array_equal(one.read(""), storage.reshape(4, 1024)[:, :24].reshape(4, 8, 3))
@@ -147,7 +162,7 @@ def test_large_gaps_are_not_read(tmp_path: pathlib.Path, monkeypatch: pytest.Mon
 def test_a_box_outside_of_the_tensor_and_an_unknown_name_are_wrong_arguments(tmp_path: pathlib.Path) -> None:
     one = opened(tmp_path, torch_saved({"w": tensor(WEIGHTS)}))
     for offset, shape in (((0, 0), (11, 7)), ((-1, 0), (2, 2)), ((0,), (1,)), ((10, 7), (1, 0)), ((0, 0), (1, -1))):
-        with pytest.raises(ValueError, match="box|offset"):
+        with pytest.raises(ValueError, match=r"box|offset"):
             one.read("w", offset, shape)
     with pytest.raises(ValueError, match="'v'"):
         one.read("v")
@@ -155,7 +170,9 @@ def test_a_box_outside_of_the_tensor_and_an_unknown_name_are_wrong_arguments(tmp
 
 def test_tensors_share_a_storage(tmp_path: pathlib.Path) -> None:
     storage = np.arange(10, dtype=np.int32)
-    one = opened(tmp_path, torch_saved({"a": Tensor(storage, (4,), (1,)), "b": Tensor(storage, (3, 2), (2, 1), offset=4)}))
+    one = opened(
+        tmp_path, torch_saved({"a": Tensor(storage, (4,), (1,)), "b": Tensor(storage, (3, 2), (2, 1), offset=4)})
+    )
     assert np.array_equal(one.read("a"), storage[:4])
     assert np.array_equal(one.read("b"), storage[4:].reshape(3, 2))
 
@@ -230,7 +247,9 @@ def test_parameters_and_tensors_of_later_versions_are_read(tmp_path: pathlib.Pat
     bits = np.arange(8, dtype=np.uint8)
     state = {
         "parameter": Call(Global("torch._utils", "_rebuild_parameter"), tensor(WEIGHTS), True, hooks),
-        "attributes": Call(Global("torch._utils", "_rebuild_parameter_with_state"), tensor(WEIGHTS), True, hooks, {"x": 1}),
+        "attributes": Call(
+            Global("torch._utils", "_rebuild_parameter_with_state"), tensor(WEIGHTS), True, hooks, {"x": 1}
+        ),
         "typed": Call(
             Global("torch._tensor", "_rebuild_from_type_v2"), made, Global("torch", "Tensor"), parts, {"note": "x"}
         ),
@@ -241,9 +260,9 @@ def test_parameters_and_tensors_of_later_versions_are_read(tmp_path: pathlib.Pat
     assert sorted(one.tensors) == sorted(state)
     for name in state:
         assert np.array_equal(one.read(name), WEIGHTS)
-    data, _ = pickled({"v": 1})
-    assert data
-    third = Call(Global("torch._utils", "_rebuild_tensor_v3"), bits, 2, (3,), (1,), False, hooks, Global("torch", "float8_e5m2"))
+    third = Call(
+        Global("torch._utils", "_rebuild_tensor_v3"), bits, 2, (3,), (1,), False, hooks, Global("torch", "float8_e5m2")
+    )
     one = opened(tmp_path, torch_saved({"eighth": third}))
     assert (one.tensors["eighth"].type, one.read("eighth").tolist()) == (ElementType.F8_E5M2, [2, 3, 4])
 
@@ -292,7 +311,9 @@ def test_a_file_of_safetensors_is_read(tmp_path: pathlib.Path) -> None:
         "scalar": {"dtype": "F64", "shape": [], "data_offsets": [304, 312]},
     }
     text = json.dumps(header).encode() + b"   "
-    one = opened(tmp_path, safetensors(text, BITS.tobytes() + WEIGHTS.tobytes() + np.float64(2.5).tobytes()), "x.safetensors")
+    one = opened(
+        tmp_path, safetensors(text, BITS.tobytes() + WEIGHTS.tobytes() + np.float64(2.5).tobytes()), "x.safetensors"
+    )
     assert (one.kind, one.step, dict(one.objects)) == ("safetensors", None, {"format": "pt"})
     assert np.array_equal(one.read("w", (1, 1), (3, 3)), WEIGHTS[1:4, 1:4])
     assert np.array_equal(one.read("b"), BITS)
@@ -342,7 +363,9 @@ def test_each_rule_of_safetensors_is_held(tmp_path: pathlib.Path, header: object
 
 
 @pytest.mark.parametrize("length", [9, 100_000_001, 1 << 63, (1 << 64) - 1])
-def test_a_header_that_is_longer_than_the_file_or_the_format_allows_is_refused(tmp_path: pathlib.Path, length: int) -> None:
+def test_a_header_that_is_longer_than_the_file_or_the_format_allows_is_refused(
+    tmp_path: pathlib.Path, length: int
+) -> None:
     refused(tmp_path, length.to_bytes(8, "little") + b"{}", "cut short|the format allows", "x.safetensors")
 
 
@@ -409,9 +432,7 @@ def writer() -> DcpWriter:
 
 @pytest.mark.parametrize(("package", "properties"), VERSIONS)
 @pytest.mark.parametrize("protocol", [2, 4, 5])
-def test_folders_of_all_versions_are_read(
-    tmp_path: pathlib.Path, package: str, properties: str, protocol: int
-) -> None:
+def test_folders_of_all_versions_are_read(tmp_path: pathlib.Path, package: str, properties: str, protocol: int) -> None:
     writer = DcpWriter(Classes(package, properties))
     writer.add_tensor("model.rows", WEIGHTS, ROWS)
     writer.add_tensor("model.tiles", WEIGHTS * 2, TILES)
@@ -448,6 +469,37 @@ def test_only_the_files_of_a_box_are_read(tmp_path: pathlib.Path, writer: DcpWri
     assert np.array_equal(one.read("w", (0, 0), (5, 7)), WEIGHTS[:5])
     with pytest.raises(ForeignFormatError, match="no file"):
         one.read("w", (4, 0), (2, 7))
+
+
+def test_a_box_costs_its_own_bytes(tmp_path: pathlib.Path, writer: DcpWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = np.arange(1 << 20, dtype=np.float32).reshape(1024, 1024)
+    writer.add_tensor("w", whole, [((0, 0), (1000, 1024)), ((1000, 0), (24, 1024))])
+    one = open_foreign(writer.write(tmp_path / "folder"))
+    read = counted_bytes(monkeypatch)
+    assert np.array_equal(one.read("w", (998, 0), (4, 1024)), whole[998:1002])
+    assert 4 * 4096 <= sum(read) < 5 * 4096
+
+
+def test_tensors_in_a_block_of_safetensors_are_read(tmp_path: pathlib.Path, writer: DcpWriter) -> None:
+    writer.add_object("step", 5)
+    block = safetensors({"a": describe(WEIGHTS, 0), "b": describe(WEIGHTS[:2], WEIGHTS.nbytes)}, WEIGHTS.tobytes() * 2)
+    block = block[: len(block) - WEIGHTS[2:].nbytes]
+    begin = len(writer.files["__0_0.distcp"])
+    for name, array in (("a", WEIGHTS), ("b", WEIGHTS[:2])):
+        writer.add_tensor(name, array, [((0, 0), array.shape)])
+        writer.places[list(writer.places)[-1]].fields.update(offset=begin, length=array.nbytes)
+    writer.files["__0_0.distcp"] = writer.files["__0_0.distcp"][:begin] + block
+    folder = writer.write(tmp_path / "folder")
+    one = open_foreign(folder)
+    assert one.step == 5
+    assert np.array_equal(one.read("a"), WEIGHTS)
+    assert np.array_equal(one.read("b", (1, 2), (1, 3)), WEIGHTS[1:2, 2:5])
+    # The same place without such a block would be one tensor under two names.
+    path = folder / "__0_0.distcp"
+    path.write_bytes(path.read_bytes()[:begin] + torch_saved(tensor(WEIGHTS)))
+    for name in ("a", "b"):
+        with pytest.raises(ForeignFormatError, match="twice"):
+            open_foreign(folder).read(name)
 
 
 def changed_index(writer: DcpWriter, **fields: object) -> None:
@@ -562,8 +614,10 @@ def model_state(**more: object) -> dict[str, object]:
     return state | more
 
 
-def optimizer_state(stage: int, ranks: int, weights: typing.Any) -> dict[str, object]:
+def optimizer_state(stage: int, ranks: int, weights: typing.Any, filling: int = 0) -> dict[str, object]:
+    """Returns what a rank's file holds. DeepSpeed saves the weights without what fills the last partition."""
     moments = {0: {"step": tensor(np.array(4.0, np.float32)), "exp_avg": tensor(weights * 2)}}
+    weights = weights[: weights.size - filling]
     base = {"state": moments, "param_groups": [{"lr": 0.1}]}
     state: dict[str, object] = {"zero_stage": stage, "partition_count": [ranks] if stage < 3 else ranks}
     if stage < 3:
@@ -585,8 +639,12 @@ def partitions(stage: int, ranks: int) -> list[typing.Any]:
 
 def write_zero(root: pathlib.Path, stage: int, ranks: int, **more: object) -> pathlib.Path:
     folder = root / "global_step9"
+    filling = -sum(array.size for array in PARAMETERS.values()) % (2 * ranks) if stage < 3 else 0
     for rank, weights in enumerate(partitions(stage, ranks)):
-        saved(folder, f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt", optimizer_state(stage, ranks, weights))
+        state = optimizer_state(
+            stage, ranks, weights, max(0, min(filling - (ranks - rank - 1) * weights.size, weights.size))
+        )
+        saved(folder, f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt", state)
         if stage == 3:
             saved(folder, f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt", model_state(**more))
     if stage < 3:
@@ -632,6 +690,34 @@ def test_aligned_parameters_have_gaps(tmp_path: pathlib.Path) -> None:
     saved(folder, "zero_pp_rank_0_mp_rank_00_optim_states.pt", state)
     for name, array in PARAMETERS.items():
         assert np.array_equal(open_foreign(folder).read(f"model.{name}"), array)
+
+
+def test_a_stage_that_is_not_named_is_the_first(tmp_path: pathlib.Path) -> None:
+    folder = write_zero(tmp_path, 1, 1)
+    state = typing.cast("dict[str, dict[str, object]]", optimizer_state(1, 1, partitions(1, 1)[0]))
+    del state["optimizer_state_dict"]["zero_stage"]
+    saved(folder, "zero_pp_rank_0_mp_rank_00_optim_states.pt", state)
+    assert np.array_equal(open_foreign(folder).read("model.b"), PARAMETERS["b"])
+
+
+def test_states_of_the_optimizer_are_whole_or_refused(tmp_path: pathlib.Path) -> None:
+    folder = write_zero(tmp_path, 2, 1)
+    (weights,) = partitions(2, 1)
+    for more, says in (
+        ({"step": 4, "rate": 0.5}, None),
+        ({"odd": tensor(weights[:5])}, "'odd' of the optimizer"),
+        ({"odd": tensor(np.append(weights, weights[:2]))}, "'odd' of the optimizer"),
+        ({"odd": tensor(weights.reshape(2, -1))}, "no flat tensor"),
+    ):
+        state = typing.cast("typing.Any", optimizer_state(2, 1, weights))
+        state["optimizer_state_dict"]["base_optimizer_state"]["state"][0] |= more
+        saved(folder, "zero_pp_rank_0_mp_rank_00_optim_states.pt", state)
+        if says is None:
+            one = open_foreign(folder)
+            assert (one.objects["optimizer.state.a.step"], one.objects["optimizer.state.c.rate"]) == (4, 0.5)
+        else:
+            with pytest.raises(ForeignFormatError, match=says):
+                open_foreign(folder)
 
 
 def test_what_is_missing_is_named(tmp_path: pathlib.Path) -> None:
@@ -687,7 +773,11 @@ def test_a_universal_folder_is_read(tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "step_universal"
     saved(folder, "mp_rank_00_model_states.pt", model_state())
     shape = Call(Global("deepspeed.checkpoint.universal_checkpoint", "SubparamShape"), state={"partition_dim": 0})
-    extra = {"a": {"cat_dim": 1}, "b": {"vocab_tensor": True, "cat_dim": 0}, "c": {"sub_param_shape": shape}}
+    extra: dict[str, dict[str, object]] = {
+        "a": {"cat_dim": 1},
+        "b": {"vocab_tensor": True, "cat_dim": 0},
+        "c": {"sub_param_shape": shape},
+    }
     for name, array in PARAMETERS.items():
         for word, factor in (("fp32", 1), ("exp_avg", 2), ("exp_avg_sq", 3)):
             saved(folder, f"zero/{name}/{word}.pt", {"param": tensor(array * np.float32(factor)), **extra[name]})

@@ -61,7 +61,10 @@ class Call:
         self.state = state
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
+_PythonPickler: typing.Any = pickle._Pickler
+
+
+class _Pickler(_PythonPickler):  # type: ignore[misc]
     """Writes names that need not exist, and tensors as torch.save does."""
 
     def __init__(self, file: typing.BinaryIO, protocol: int) -> None:
@@ -202,7 +205,9 @@ class DcpWriter:
         self.entries: dict[str, typing.Any] = {}
         self.places: dict[typing.Any, typing.Any] = {}
 
-    def add_tensor(self, name: str, whole: Array, cuts: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
+    def add_tensor(
+        self, name: str, whole: Array, cuts: typing.Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
+    ) -> None:
         """Adds a tensor in boxes of an offset and a shape each; the boxes go to two files in turns."""
         c = self.classes
         encoding = Call(Global(c.properties.module, _FORMATS[c.properties.module]), 0)

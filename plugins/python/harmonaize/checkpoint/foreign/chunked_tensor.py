@@ -70,8 +70,8 @@ class ChunkedTensor:
         tensor = chunk.open()
         if tensor.shape != chunk.shape or tensor.type != self.type:
             raise ForeignFormatError(
-                f"a part of the tensor {self._name} is {tensor.type.value} of {tensor.shape} in its file, and should be "
-                f"{self.type.value} of {chunk.shape}",
+                f"a part of the tensor {self._name} is {tensor.type.value} of {tensor.shape} in its file, and should "
+                f"be {self.type.value} of {chunk.shape}",
             )
         return tensor
 

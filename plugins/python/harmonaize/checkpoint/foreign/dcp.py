@@ -15,6 +15,7 @@ from harmonaize.checkpoint.foreign.foreign_checkpoint import ForeignCheckpoint, 
 from harmonaize.checkpoint.foreign.known_classes import KNOWN_CLASSES
 from harmonaize.checkpoint.foreign.lazy_tensor import LazyTensor, checked_shape
 from harmonaize.checkpoint.foreign.limits import DEFAULT_LIMITS, Limits
+from harmonaize.checkpoint.foreign.safetensors import is_safetensors, read_safetensors
 from harmonaize.checkpoint.foreign.stand_ins import Record
 from harmonaize.checkpoint.foreign.torch_archive import load_torch
 from harmonaize.checkpoint.foreign.torch_values import element_type
@@ -57,6 +58,8 @@ class _Reader:
         root = unpickle(source.read(0, source.size), KNOWN_CLASSES, self._where, limits=limits)
         if not isinstance(root, Record) or root.class_name != "Metadata":
             raise ForeignFormatError(f"{self._where} is no description of a checkpoint")
+        # Of each file that has a block of safetensors, where the block begins, and its tensors.
+        self._blocks: dict[str, tuple[int, dict[str, LazyTensor]]] = {}
         self._places = self._read_places(root.fields.get("storage_data"))
         self._entries = self._mapping(root.fields.get("state_dict_metadata"))
 
@@ -85,16 +88,32 @@ class _Reader:
             if not isinstance(name, str) or not isinstance(info, Record):
                 raise ForeignFormatError(f"{self._where} says where something lies that has no name")
             found[name, None if offset is None else checked_shape(offset)] = self._checked_place(info)
-        self._check_apart(found)
+        self._shared = self._check_apart(found)
         return found
 
-    def _check_apart(self, places: dict[_Key, _Place]) -> None:
-        """Checks that no bytes are named twice. Otherwise a small file could be read as a million tensors."""
-        last: _Place | None = None
-        for place in sorted(places.values(), key=lambda one: (one.file, one.begin)):
-            if last is not None and last.file == place.file and last.begin + last.size > place.begin:
-                raise ForeignFormatError(f"{self._where} names bytes of {quoted(place.file)} twice")
-            last = place
+    def _check_apart(self, places: dict[_Key, _Place]) -> set[tuple[str, int]]:
+        """Checks that no bytes are named twice. Otherwise a small file could be read as a million tensors.
+
+        Returns the places that several tensors have. In a block of safetensors each is found by its own name.
+        """
+        shared: set[tuple[str, int]] = set()
+        file, begin, end = "", -1, 0
+        names: set[str] = set()
+        for (name, _), place in sorted(places.items(), key=lambda item: (item[1].file, item[1].begin)):
+            if place.file != file:
+                file, begin, end = place.file, -1, 0
+            if place.begin == begin and name not in names:
+                shared.add((file, begin))
+            elif place.begin < end:
+                raise self._named_twice(place)
+            else:
+                begin, names = place.begin, set()
+            names.add(name)
+            end = max(end, place.begin + place.size)
+        return shared
+
+    def _named_twice(self, place: _Place) -> ForeignFormatError:
+        return ForeignFormatError(f"{self._where} names bytes of {quoted(place.file)} twice")
 
     def _checked_place(self, info: Record) -> _Place:
         file, begin, size = (info.fields.get(name) for name in ("relative_path", "offset", "length"))
@@ -136,6 +155,9 @@ class _Reader:
         return Chunk(offset, shape, functools.partial(self._open_chunk, self._place(name, offset), name))
 
     def _open_chunk(self, place: _Place, name: str) -> LazyTensor:
+        file = self._folder.file(place.file)
+        if not place.transforms and is_safetensors(file.part(place.begin, file.size - place.begin)):
+            return self._in_block(file, place, name)
         tensor = load_torch(self._source(place, name), self._limits)
         if not isinstance(tensor, LazyTensor):
             raise ForeignFormatError(f"{quoted(place.file)} has no tensor where a part of {quoted(name)} should be")
@@ -143,15 +165,29 @@ class _Reader:
             raise ForeignFormatError(f"{quoted(place.file)} has a part of {quoted(name)} that is larger than its bytes")
         return tensor
 
+    def _in_block(self, file: ByteSource, place: _Place, name: str) -> LazyTensor:
+        """Returns a tensor of the block of safetensors that is the rest of a file, as SerializationFormat.SAFETENSORS
+        has it.
+        """
+        if place.file not in self._blocks:
+            rest = file.part(place.begin, file.size - place.begin)
+            self._blocks[place.file] = (place.begin, read_safetensors(rest).tensors)
+        begin, tensors = self._blocks[place.file]
+        if begin != place.begin or name not in tensors:
+            raise ForeignFormatError(f"{quoted(place.file)} has no part of {quoted(name)} where it should be")
+        return tensors[name]
+
     def _object(self, name: str, place: _Place) -> object:
         return load_torch(self._source(place, name), self._limits)
 
     def _source(self, place: _Place, name: str) -> ByteSource:
         if place.transforms:
             raise ForeignFormatError(
-                f"{quoted(name)} is stored transformed by {quoted(place.transforms[0])}, which is not read: save the checkpoint "
-                "without extensions",
+                f"{quoted(name)} is stored transformed by {quoted(place.transforms[0])}, which is not read: save the "
+                "checkpoint without extensions",
             )
+        if (place.file, place.begin) in self._shared:
+            raise self._named_twice(place)
         return self._folder.file(place.file).part(place.begin, place.size)
 
 

@@ -19,8 +19,8 @@ OPTIMIZER_FILE = re.compile(r"(?:bf16_|fp16_)?zero_pp_rank_(\d{1,6})_mp_rank_(\d
 MODEL_FILE = re.compile(r"(?:zero_pp_rank_(\d{1,6})_)?mp_rank_(\d{1,6})_model_states\.pt")
 """The model's file: of all ranks with one part of it, or with ZeRO 3 of one rank."""
 
-# Parts of a model's file that are tensors, or say where they are. Weights are those of 16 bits, from which no training can
-# go on: the optimizer's files have those of 32.
+# Parts of a model's file that are tensors, or say where they are. Weights are those of 16 bits, from which no training
+# can go on: the optimizer's files have those of 32.
 _NOT_OBJECTS = frozenset(
     {
         "module",
@@ -82,7 +82,9 @@ def buffers_of(state: State, where: str) -> dict[str, LazyTensor]:
 
 
 def rest_of(state: State, optimizer: State, where: str) -> Flat:
-    """Returns what a model's file has beside the model, and under `optimizer` what the optimizer has beside its tensors."""
+    """Returns what a model's file has beside the model, and under `optimizer` what the optimizer has beside its
+    tensors.
+    """
     rest: State = {name: value for name, value in state.items() if name not in _NOT_OBJECTS}
     return flatten({**rest, "optimizer": optimizer} if optimizer else rest, where)
 

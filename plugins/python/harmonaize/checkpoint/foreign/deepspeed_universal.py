@@ -38,8 +38,9 @@ _NOT_OBJECTS = frozenset({"optimizer_state_dict", "fp32_flat_groups", "single_pa
 
 
 def open_universal(folder: Folder, limits: Limits = DEFAULT_LIMITS) -> ForeignCheckpoint:
-    """Returns the whole model of a folder with `zero/`: `model.<parameter>` in 32 bits, the optimizer's tensors for it as
-    `optimizer.state.<parameter>.exp_avg` and so on, and how DeepSpeed cuts it as `universal.<parameter>.cat_dim` and so on.
+    """Returns the whole model of a folder with `zero/`: `model.<parameter>` in 32 bits, the optimizer's tensors for it
+    as `optimizer.state.<parameter>.exp_avg` and so on, and how DeepSpeed cuts it as `universal.<parameter>.cat_dim` and
+    so on.
 
     ForeignFormatError: a file is missing or not sound.
     """

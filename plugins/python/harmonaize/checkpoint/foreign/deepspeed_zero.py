@@ -1,14 +1,13 @@
 """Reads the folders that DeepSpeed writes with ZeRO 1, 2 and 3, as its own zero_to_fp32 merges them.
 
-Each rank has written a flat partition of all parameters. With ZeRO 1 and 2 the partitions of a group of parameters, one after
-the other, are its parameters one after the other. With ZeRO 3 each parameter is cut into as many parts as there are ranks, and
-a rank's partition has its part of each.
+Each rank has written a flat partition of all parameters. With ZeRO 1 and 2 the partitions of a group of parameters, one
+after the other, are its parameters one after the other. With ZeRO 3 each parameter is cut into as many parts as there
+are ranks, and a rank's partition has its part of each.
 """
 
 from __future__ import annotations
 
 import math
-import typing
 
 from harmonaize.checkpoint.foreign.deepspeed_names import (
     MODEL_FILE,
@@ -29,8 +28,16 @@ from harmonaize.checkpoint.foreign.lazy_tensor import LazyTensor
 from harmonaize.checkpoint.foreign.limits import DEFAULT_LIMITS, Limits
 from harmonaize.checkpoint.foreign.stand_ins import EnumMember
 
+# ZeRO 1 and 2 fill the partitions of a group up to a multiple of this, times the count of ranks, in elements. Of the
+# weights the last partition is saved without what fills it, and of the optimizer's tensors with it.
+_FILLED_UP_TO = 2
+
 # The stage of ZeRO that cuts the parameters, too.
 _CUTS_PARAMETERS = 3
+
+# The key of the partitions of ZeRO 1 and 2, and of those of ZeRO 3.
+_WHOLE = "single_partition_of_fp32_groups"
+_CUT = "fp32_flat_groups"
 
 # The word for the weights among the tensors of an optimizer.
 _WEIGHTS = "fp32"
@@ -38,7 +45,7 @@ _WEIGHTS = "fp32"
 # Parts of an optimizer's state that are tensors, or say where they are.
 _NOT_OBJECTS = frozenset(
     {
-        *("single_partition_of_fp32_groups", "fp32_flat_groups", "base_optimizer_state", "optimizer_state_dict"),
+        *(_WHOLE, _CUT, "base_optimizer_state", "optimizer_state_dict"),
         *("param_slice_mappings", "group_paddings", "param_alignment_paddings", "ds_zero_partition_groups"),
     }
 )
@@ -48,7 +55,8 @@ def open_zero(folder: Folder, limits: Limits = DEFAULT_LIMITS) -> ForeignCheckpo
     """Returns the whole model of a checkpoint: `model.<parameter>` in 32 bits, and the optimizer's tensors for it as
     `optimizer.state.<parameter>.exp_avg` and so on.
 
-    ForeignFormatError: a rank's file is missing, or the model was cut by tensors or stages, which needs DeepSpeed's converter.
+    ForeignFormatError: a rank's file is missing, or the model was cut by tensors or stages, which needs DeepSpeed's
+    converter.
     """
     optimizer_files, model_files = _files(folder)
     optimizers = [_optimizer_state(folder, name, limits) for name in optimizer_files]
@@ -59,16 +67,21 @@ def open_zero(folder: Folder, limits: Limits = DEFAULT_LIMITS) -> ForeignCheckpo
     shapes = shapes_of(models[0], where)
     whole = _whole_partitions if stage < _CUTS_PARAMETERS else _cut_partitions
     tensors: dict[str, ForeignTensor] = {}
-    for state, by_parameter in whole(shapes, optimizers, quoted(optimizer_files[0])).items():
-        for name, tensor in by_parameter.items():
-            tensors[f"model.{name}" if state == _WEIGHTS else f"optimizer.state.{name}.{state}"] = tensor
+    numbers: dict[str, object] = {}
+    for word, by_parameter in whole(shapes, optimizers, quoted(optimizer_files[0])).items():
+        for name, value in by_parameter.items():
+            full_name = f"model.{name}" if word == _WEIGHTS else f"optimizer.state.{name}.{word}"
+            if isinstance(value, int | float):
+                numbers[full_name] = value
+            else:
+                tensors[full_name] = value
     tensors.update({f"model.{name}": tensor for name, tensor in _frozen(models, stage, where).items()})
     tensors.update({f"model.{name}": tensor for name, tensor in buffers_of(models[0], where).items()})
     add_shared(tensors, models[0], where)
     base = _base_state(optimizers[0], stage, where)
     rest = {name: value for name, value in optimizers[0].items() if name not in _NOT_OBJECTS}
     flat = rest_of(models[0], {**rest, "param_groups": base.get("param_groups", [])}, where)
-    return ForeignCheckpoint("deepspeed-zero", {**flat.tensors, **tensors}, flat.objects)
+    return ForeignCheckpoint("deepspeed-zero", {**flat.tensors, **tensors}, {**flat.objects, **numbers})
 
 
 def _files(folder: Folder) -> tuple[list[str], list[str]]:
@@ -80,8 +93,8 @@ def _files(folder: Folder) -> tuple[list[str], list[str]]:
             match = pattern.fullmatch(name)
             if match and int(match[2]) != 0:
                 raise ForeignFormatError(
-                    f"{quoted(str(folder.path))} holds a model that was cut by tensors or stages: convert it with DeepSpeed's "
-                    "ds_to_universal, whose folder is read",
+                    f"{quoted(str(folder.path))} holds a model that was cut by tensors or stages: convert it with "
+                    "DeepSpeed's ds_to_universal, whose folder is read",
                 )
             if match and found.setdefault(int(match[1] or 0), name) != name:
                 raise ForeignFormatError(
@@ -89,12 +102,12 @@ def _files(folder: Folder) -> tuple[list[str], list[str]]:
                 )
     if any("_expert_" in name for name in folder.names()):
         raise ForeignFormatError(
-            f"{quoted(str(folder.path))} holds experts in files of their own: convert it with DeepSpeed's ds_to_universal",
+            f"{quoted(str(folder.path))} holds experts in files of their own: convert it with ds_to_universal",
         )
     if not optimizers or not models:
         raise ForeignFormatError(
-            f"{quoted(str(folder.path))} lacks files {'*_optim_states.pt' if models else '*_model_states.pt'}: the checkpoint "
-            "is not whole, or was not written with ZeRO",
+            f"{quoted(str(folder.path))} lacks files {'*_optim_states.pt' if models else '*_model_states.pt'}: the "
+            "checkpoint is not whole, or was not written with ZeRO",
         )
     for found, kind in ((optimizers, "optim"), (models, "model")):
         if sorted(found) != list(range(len(found))):
@@ -104,6 +117,9 @@ def _files(folder: Folder) -> tuple[list[str], list[str]]:
 
 def _optimizer_state(folder: Folder, name: str, limits: Limits) -> State:
     state = load_state(folder, name, limits).get("optimizer_state_dict")
+    if isinstance(state, dict) and _WHOLE in state:
+        # The optimizer for bfloat16 that sums gradients in 32 bits does not name its stage, which is always 1.
+        return {"zero_stage": 1, **state}
     if not isinstance(state, dict) or "zero_stage" not in state:
         raise ForeignFormatError(f"{quoted(name)} holds no state of ZeRO's optimizer")
     return state
@@ -126,7 +142,8 @@ def _check_count(optimizers: list[State], folder: Folder) -> None:
     if set(counts) != {len(optimizers)}:
         raise ForeignFormatError(
             f"{quoted(str(folder.path))} was written by {max(counts)} ranks, and has the optimizer's files of "
-            f"{len(optimizers)}; or groups of its parameters were partitioned differently, which ds_to_universal converts",
+            f"{len(optimizers)}; or groups of its parameters were partitioned differently, which ds_to_universal "
+            "converts",
         )
 
 
@@ -139,20 +156,20 @@ def _base_state(state: State, stage: int, where: str) -> State:
     return mapping_of(state, key, where)
 
 
-_Found = dict[str, dict[str, ForeignTensor]]
-"""Tensors by their word, `fp32` or that of the optimizer, and by parameter."""
+_Found = dict[str, dict[str, ForeignTensor | int | float]]
+"""Tensors and numbers by their word, `fp32` or that of the optimizer, and by parameter."""
 
 
 def _whole_partitions(shapes: list[dict[str, tuple[int, ...]]], optimizers: list[State], where: str) -> _Found:
     """Returns the tensors of ZeRO 1 and 2."""
     found: _Found = {_WEIGHTS: {}}
-    partitions = [_tensors(state.get("single_partition_of_fp32_groups"), where) for state in optimizers]
+    partitions = [_tensors(state.get(_WHOLE), where) for state in optimizers]
     if any(len(groups) != len(shapes) for groups in partitions):
         raise ForeignFormatError(f"{where} has another number of groups of parameters than the model's file")
     for group, by_name in enumerate(shapes):
         flats = {_WEIGHTS: [groups[group] for groups in partitions]}
         states = [_group_state(_base_state(state, 1, where), group, where) for state in optimizers]
-        flats.update(_flat_states(states, flats[_WEIGHTS]))
+        flats.update(_flat_states(states, flats[_WEIGHTS], _FILLED_UP_TO * len(optimizers), where))
         gaps = _gaps(optimizers[0], group, len(by_name), where)
         for word, tensors in flats.items():
             found.setdefault(word, {}).update(_in_order(by_name, FlatRun(tensors, where), gaps, len(optimizers)))
@@ -171,10 +188,11 @@ def _in_order(
         count = math.prod(shape)
         found[name] = FlatTensor(name, shape, [(run, at, count)])
         at += count + gap
-    # DeepSpeed fills the last partition up to a multiple of twice the count of ranks.
-    if not 0 <= -(-run.count // (2 * ranks)) - -(-at // (2 * ranks)) < 1:
+    unit = _FILLED_UP_TO * ranks
+    if -(-run.count // unit) != -(-at // unit):
         raise ForeignFormatError(
-            f"a group of parameters has {at} elements, and its partitions have {run.count}: files of two checkpoints are mixed",
+            f"a group of parameters has {at} elements, and its partitions have {run.count}: files of two checkpoints "
+            "are mixed",
         )
     return found
 
@@ -193,18 +211,20 @@ def _gaps(state: State, group: int, count: int, where: str) -> list[int]:
 def _cut_partitions(shapes: list[dict[str, tuple[int, ...]]], optimizers: list[State], where: str) -> _Found:
     """Returns the tensors of ZeRO 3."""
     found: _Found = {}
-    partitions = [_tensors(state.get("fp32_flat_groups"), where) for state in optimizers]
+    partitions = [_tensors(state.get(_CUT), where) for state in optimizers]
     runs: dict[str, list[FlatRun]] = {_WEIGHTS: [FlatRun(groups, where) for groups in partitions]}
     states = [_base_state(state, _CUTS_PARAMETERS, where) for state in optimizers]
     by_group = [
-        _flat_states([_group_state(state, group, where) for state in states], [groups[group] for groups in partitions])
+        _flat_states(
+            [_group_state(state, group, where) for state in states], [groups[group] for groups in partitions], 1, where
+        )
         for group in range(min(len(groups) for groups in partitions))
     ]
     for word in set.intersection(*(set(flats) for flats in by_group)):
         runs[word] = [FlatRun([flats[word][rank] for flats in by_group], where) for rank in range(len(optimizers))]
     names = {name: shape for group in shapes for name, shape in group.items()}
     for word, by_rank in runs.items():
-        found[word] = _in_parts(names, by_rank)
+        found[word] = {**_in_parts(names, by_rank)}
     for word, tensor in _single_states(_group_state(states[0], 0, where)).items():
         found[word] = dict.fromkeys(names, tensor)
     return found
@@ -244,34 +264,44 @@ def _group_state(base: State, group: int, where: str) -> State:
     return state
 
 
-def _flat_states(states: list[State], partitions: list[LazyTensor]) -> dict[str, list[LazyTensor]]:
-    """Returns the tensors of an optimizer that have an element for each of the partition's, by word, by rank."""
+def _flat_states(
+    states: list[State], partitions: list[LazyTensor], filling: int, where: str
+) -> dict[str, list[LazyTensor]]:
+    """Returns the tensors of an optimizer that have an element for each of the partition's, by word, by rank. Fewer
+    than `filling` elements more are left out.
+
+    ForeignFormatError: a rank has other elements than that. Leaving them out would lose a part of the training's state.
+    """
     found: dict[str, list[LazyTensor]] = {}
-    for word in states[0]:
+    for word, first in states[0].items():
+        if not isinstance(word, str) or not isinstance(first, LazyTensor) or first.shape == ():
+            continue
         tensors = [state.get(word) for state in states]
-        if isinstance(word, str) and all(
-            isinstance(tensor, LazyTensor) and tensor.shape == partition.shape
-            for tensor, partition in zip(tensors, partitions, strict=True)
-        ):
-            found[word] = typing.cast("list[LazyTensor]", tensors)
+        for tensor, partition in zip(tensors, partitions, strict=True):
+            if not isinstance(tensor, LazyTensor) or not 0 <= tensor.count - partition.count < filling:
+                raise ForeignFormatError(
+                    f"{where} has a state {quoted(word)} of the optimizer that is not one for each element: convert it "
+                    "with DeepSpeed's ds_to_universal",
+                )
+            found.setdefault(word, []).append(tensor.head(partition.count))
     return found
 
 
-def _single_states(state: State) -> dict[str, LazyTensor]:
-    """Returns the tensors of an optimizer that are one number for all, such as the count of its steps."""
+def _single_states(state: State) -> dict[str, LazyTensor | int | float]:
+    """Returns what an optimizer has once for all elements, such as the count of its steps."""
     return {
-        word: tensor
-        for word, tensor in state.items()
-        if isinstance(word, str) and isinstance(tensor, LazyTensor) and tensor.shape == ()
+        word: value
+        for word, value in state.items()
+        if isinstance(word, str)
+        and (isinstance(value, int | float) or (isinstance(value, LazyTensor) and value.shape == ()))
     }
 
 
 def _frozen(models: list[State], stage: int, where: str) -> dict[str, ForeignTensor]:
     """Returns the parameters that are not trained. With ZeRO 3 each rank's model file has a part of each."""
     found: dict[str, ForeignTensor] = {}
-    for name, shape in shapes_of({"param_shapes": mapping_of(models[0], "frozen_param_shapes", where)}, where)[
-        0
-    ].items():
+    (shapes,) = shapes_of({"param_shapes": mapping_of(models[0], "frozen_param_shapes", where)}, where)
+    for name, shape in shapes.items():
         parts = [mapping_of(model, "frozen_param_fragments", where).get(name) for model in models]
         tensors = [part for part in parts if isinstance(part, LazyTensor)]
         if len(tensors) != len(models):

@@ -63,8 +63,8 @@ class FlatTensor:
             )
 
     def read(self, offset: tuple[int, ...] | None = None, shape: tuple[int, ...] | None = None) -> Array:
-        """Returns the elements of a box, by default all. Whole rows of the first dimension are read. ValueError: it does
-        not lie in the tensor.
+        """Returns the elements of a box, by default all. Whole rows of the first dimension are read. ValueError: it
+        does not lie in the tensor.
         """
         offset, shape = checked_box(self.shape, offset, shape)
         if math.prod(shape) == 0:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 from harmonaize.checkpoint.foreign.byte_source import ByteSource
 from harmonaize.checkpoint.foreign.errors import ForeignFormatError, quoted
 
-# Most names in one folder, and their count in all folders of a checkpoint: a training of 10,000 ranks writes 20,000 files,
-# and a folder that holds more is no checkpoint.
+# Most names in one folder: a training of 10,000 ranks writes 20,000 files, and a folder with far more is no checkpoint.
 _MOST_NAMES = 1 << 20
 
 # Longest text file that names a checkpoint (`latest`), in bytes: it holds a folder's name.
@@ -52,19 +52,26 @@ class Folder:
 
     def has(self, name: str) -> bool:
         """Returns whether there is a file or folder with this name. Errors: as of `resolved`."""
-        return self.resolved(name).exists()
+        try:
+            return self.resolved(name).exists()
+        except OSError as error:
+            raise ForeignFormatError(f"{quoted(name)} cannot be looked for: {error}") from error
 
     def folder(self, name: str) -> Folder:
         """Returns a folder inside. Errors: as of `resolved`; ForeignFormatError: there is none."""
         return Folder(self.resolved(name))
 
     def names(self) -> list[str]:
-        """Returns the names in the folder in order. ForeignFormatError: there are too many, or one is no text."""
+        """Returns the names in the folder in order. ForeignFormatError: there are too many, or it may not be listed."""
         found: list[str] = []
-        for entry in self.path.iterdir():
-            if len(found) == _MOST_NAMES:
-                raise ForeignFormatError(f"{quoted(str(self.path))} holds more than {_MOST_NAMES} files")
-            found.append(entry.name)
+        try:
+            with os.scandir(self.path) as entries:
+                for entry in entries:
+                    found.append(entry.name)
+                    if len(found) > _MOST_NAMES:
+                        raise ForeignFormatError(f"{quoted(str(self.path))} holds more than {_MOST_NAMES} files")
+        except OSError as error:
+            raise ForeignFormatError(f"{quoted(str(self.path))} cannot be listed: {error}") from error
         return sorted(found)
 
     def label(self, name: str) -> str:

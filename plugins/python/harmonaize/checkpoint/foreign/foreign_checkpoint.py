@@ -28,8 +28,8 @@ class ForeignTensor(typing.Protocol):
 class ForeignCheckpoint:
     """A checkpoint that another program wrote.
 
-    `kind` is 'safetensors', 'torch', 'dcp', 'deepspeed-universal' or 'deepspeed-zero'; `tensors` and `objects` are what it
-    holds by name. It keeps no file open. It may be used from any thread.
+    `kind` is 'safetensors', 'torch', 'dcp', 'deepspeed-universal' or 'deepspeed-zero'; `tensors` and `objects` are what
+    it holds by name. It keeps no file open. It may be used from any thread.
     """
 
     def __init__(
@@ -62,7 +62,9 @@ class ForeignCheckpoint:
     def read_torch(
         self, name: str, offset: tuple[int, ...] | None = None, shape: tuple[int, ...] | None = None
     ) -> typing.Any:
-        """Returns the same as a tensor of PyTorch on the CPU. Errors: as of `read`; ValueError: PyTorch has no such type."""
+        """Returns the same as a tensor of PyTorch on the CPU. Errors: as of `read`; ValueError: PyTorch has no such
+        type.
+        """
         # Not at the top: the package is of use without PyTorch.
         import torch  # noqa: PLC0415
 

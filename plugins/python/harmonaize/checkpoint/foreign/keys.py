@@ -5,8 +5,8 @@ from __future__ import annotations
 from harmonaize.checkpoint.foreign.errors import ForeignFormatError, quoted
 from harmonaize.checkpoint.foreign.stand_ins import EnumMember, KnownClass, Record, TorchConstant
 
-# Range of whole numbers that may be keys: Python finds numbers by a remainder of 61 bits, so that larger ones can be made
-# that all have the same, and each would be compared with all.
+# Range of whole numbers that may be keys: Python finds numbers by a remainder of 61 bits, so that larger ones can be
+# made that all have the same, and each would be compared with all.
 _RANGE = range(-(1 << 63), 1 << 64)
 
 # A record is found by where it lies in memory.

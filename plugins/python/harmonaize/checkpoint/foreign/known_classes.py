@@ -23,16 +23,15 @@ _MEMORY_FORMATS = {"TORCH_CONTIGUOUS_FORMAT": 0, "TORCH_CHANNELS_LAST": 1, "TORC
 
 
 def _encoded(arguments: Arguments) -> bytes:
-    if len(arguments) == len(("text", "encoding")) and isinstance(arguments[1], str):
-        text, encoding = arguments
-        if (
-            encoding == "latin1"
-            and isinstance(text, str)
-            and len(text) <= _LONGEST_ENCODED
-            and all(ord(letter) < 256 for letter in text)
-        ):  # noqa: PLR2004
-            return text.encode("latin1")
-    raise ForeignFormatError("bytes that are no text in latin1")
+    if len(arguments) != len(("text", "encoding")) or not all(isinstance(part, str) for part in arguments):
+        raise ForeignFormatError("bytes that are no text with an encoding")
+    text, encoding = arguments
+    if encoding != "latin1" or len(text) > _LONGEST_ENCODED:
+        raise ForeignFormatError(f"bytes that are no text of latin1, or more than {_LONGEST_ENCODED}")
+    try:
+        return bytes(text.encode("latin1"))
+    except UnicodeEncodeError:
+        raise ForeignFormatError("bytes that are no text of latin1") from None
 
 
 def _empty_or(
@@ -41,9 +40,11 @@ def _empty_or(
     """Returns what makes an object from nothing, or from one argument of these kinds."""
 
     def made(arguments: Arguments) -> object:
-        if len(arguments) > 1 or not isinstance(arguments[0] if arguments else make(()), kinds):
+        if not arguments:
+            return make(())
+        if len(arguments) > 1 or not isinstance(arguments[0], kinds):
             raise ForeignFormatError("its content is of another type")
-        return make(arguments[0] if arguments else ())
+        return make(arguments[0])
 
     return made
 
@@ -56,6 +57,13 @@ def _flat(value: typing.Any) -> typing.Any:
 
 def _default_mapping(_: Arguments) -> OrderedMapping:
     return OrderedMapping()
+
+
+def _queue(arguments: Arguments) -> list[object]:
+    # Pickles append the items to it later. The bound of its length follows.
+    if arguments and not (isinstance(arguments[0], tuple | list) and len(arguments[0]) == 0):
+        raise ForeignFormatError("its items are not where pickles have them")
+    return []
 
 
 def _pairs(value: typing.Any) -> OrderedMapping:
@@ -105,6 +113,7 @@ def _plain() -> dict[tuple[str, str], object]:
         ("collections", "OrderedDict"): KnownClass("OrderedDict", _empty_or((dict, list, tuple), _pairs)),
         ("collections", "Counter"): KnownClass("Counter", _empty_or((dict, tuple), _pairs)),
         ("collections", "defaultdict"): KnownClass("defaultdict", _default_mapping),
+        ("collections", "deque"): KnownClass("deque", _queue),
         ("argparse", "Namespace"): _record("Namespace"),
         ("types", "SimpleNamespace"): _record("SimpleNamespace"),
         ("_codecs", "encode"): KnownClass("_codecs.encode", _encoded),
@@ -113,8 +122,8 @@ def _plain() -> dict[tuple[str, str], object]:
         for name, kinds, make in (
             ("set", (list, tuple), lambda value: set(_flat(value))),
             ("frozenset", (list, tuple), lambda value: frozenset(_flat(value))),
-            ("bytearray", (bytes, tuple), bytearray),
-            ("bytes", (bytes, tuple), bytes),
+            ("bytearray", (bytes,), bytearray),
+            ("bytes", (bytes,), bytes),
         ):
             found[module, name] = KnownClass(name, _empty_or(kinds, make))
         for name in ("dict", "list", "tuple", "int", "float", "str", "bool"):
@@ -164,6 +173,16 @@ _STORAGES = {
     "UntypedStorage": None,
 }
 
+# Storages of types that ElementType lacks. They are here to be refused by their type.
+_OTHER_STORAGES = {
+    "ComplexDoubleStorage": "complex128",
+    "QInt8Storage": "qint8",
+    "QUInt8Storage": "quint8",
+    "QInt32Storage": "qint32",
+    "QUInt4x2Storage": "quint4x2",
+    "QUInt2x4Storage": "quint2x4",
+}
+
 
 def _torch() -> dict[tuple[str, str], object]:
     make = torch_values
@@ -191,6 +210,7 @@ def _torch() -> dict[tuple[str, str], object]:
     }
     found.update({("torch._utils", name): KnownClass(name, one) for name, one in makers.items()})
     found.update({("torch", name): TorchConstant(name) for name in _TORCH_TYPES})
+    found.update({("torch", name): TorchConstant(kind) for name, kind in _OTHER_STORAGES.items()})
     for name, kind in _STORAGES.items():
         found["torch", name] = found["torch.storage", name] = make.StorageClass(kind)
     return found

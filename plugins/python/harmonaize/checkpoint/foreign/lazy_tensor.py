@@ -20,12 +20,12 @@ _MOST_DIMENSIONS = 32
 # Largest extent and stride, and count of elements: that many elements of 16 bytes are what 64-bit numbers can address.
 _MOST_ELEMENTS = (1 << 59) - 1
 
-# Bytes that are read at once around elements that do not lie together. Reading what lies between is cheaper than a system
-# call for each run of less than this.
+# Bytes that are read at once around elements that do not lie together. Reading what lies between is cheaper than a
+# system call for each run of less than this.
 _SPAN_BYTES = 4 << 20
 
-# Bytes to which a tensor may repeat the elements of its storage. Masks and position tables do; a storage of a few bytes that
-# claims to be terabytes is an attack on memory.
+# Bytes to which a tensor may repeat the elements of its storage. Masks and position tables do; a storage of a few bytes
+# that claims to be terabytes is an attack on memory.
 _MOST_REPEATED_BYTES = 64 << 20
 
 
@@ -57,7 +57,8 @@ class LazyTensor:
     def read(self, offset: tuple[int, ...] | None = None, shape: tuple[int, ...] | None = None) -> Array:
         """Returns the elements of a box, by default all, as a new array of `type.numpy_dtype`.
 
-        Only the bytes of the box, and short gaps between them, are read. ValueError: the box does not lie in the tensor.
+        Only the bytes of the box, and short gaps between them, are read. ValueError: the box does not lie in the
+        tensor.
         """
         offset, shape = checked_box(self.shape, offset, shape)
         into = np.empty(shape, self.type.numpy_dtype)
@@ -71,6 +72,14 @@ class LazyTensor:
             begin = sum(place * stride for place, stride in zip(offset, self.strides, strict=True))
             self._fill(into, begin, self.strides)
 
+    def head(self, count: int) -> LazyTensor:
+        """Returns the first elements of a flat tensor. ForeignFormatError: it is not flat, or has fewer."""
+        if len(self.shape) != 1 or count > self.count:
+            raise ForeignFormatError(
+                f"{self._elements.name} has no flat tensor of {count} elements where one should be"
+            )
+        return LazyTensor(self.type, (count,), self._elements, self.strides)
+
     def _check(self) -> None:
         if len(self.strides) != len(self.shape) or not all(0 <= stride <= _MOST_ELEMENTS for stride in self.strides):
             raise ForeignFormatError(f"{self._elements.name} has a tensor whose strides make no sense")
@@ -82,8 +91,8 @@ class LazyTensor:
             )
         if self.count * self.type.bytes > max(self._elements.size, _MOST_REPEATED_BYTES):
             raise ForeignFormatError(
-                f"{self._elements.name} has a tensor of {self.count} elements that repeats {self._elements.size} bytes: "
-                "save it again after contiguous()",
+                f"{self._elements.name} has a tensor of {self.count} elements that repeats {self._elements.size} "
+                "bytes: save it again after contiguous()",
             )
 
     def _fill(self, into: Array, begin: int, strides: tuple[int, ...]) -> None:

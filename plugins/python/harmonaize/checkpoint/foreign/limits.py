@@ -7,14 +7,17 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Bounds for one pickle. The defaults hold a DCP checkpoint of some 300,000 chunks; a larger one needs larger ones."""
+    """Bounds for one pickle. The defaults hold the description of a DCP checkpoint of 200,000 parts of tensors: 1,000
+    tensors, each cut over 200 ranks. A larger one that is trusted needs larger bounds.
+    """
 
     bytes: int = 256 << 20
     """Largest pickle, in bytes. It is held in memory."""
 
     work: int = 128 << 20
-    """Work that one pickle may make, in operations; making a container counts as several. A pickle cannot repeat itself, so
-    this bounds its time to minutes, and what it allocates to some 2 GiB."""
+    """Most work for one pickle, in steps; a step takes some 16 bytes of memory. A pickle cannot repeat itself, so this
+    bounds its memory to some 2 GiB, and its time to minutes.
+    """
 
     depth: int = 100
     """Deepest nesting of what is read. Programs that walk through it call themselves once a level."""
@@ -23,7 +26,8 @@ class Limits:
     """Longest whole number, in bytes: states of random generators have some of 16. Longer ones take long to print."""
 
     tuple_keys: int = 10_000
-    """Most keys of dictionaries that are tuples: a stranger can find many with one hash, and each is compared with all."""
+    """Most keys of dictionaries that are tuples: a stranger can find many with one hash, and each is compared with all.
+    """
 
 
 DEFAULT_LIMITS = Limits()

@@ -7,7 +7,8 @@ import typing
 from harmonaize.checkpoint.foreign.errors import ForeignFormatError, quoted
 from harmonaize.checkpoint.foreign.lazy_tensor import LazyTensor
 
-# Longest name, in characters. Names of nested dictionaries grow with each level, so that a small file could make large ones.
+# Longest name, in characters. Names of nested dictionaries grow with each level, so that a small file could make large
+# ones.
 _LONGEST_NAME = 4096
 
 # Most names in one file: a model of a trillion parameters has some 100,000 tensors.
@@ -24,8 +25,8 @@ class Flat(typing.NamedTuple):
 def flatten(root: object, where: str) -> Flat:
     """Returns the tensors of a structure, and what is no tensor.
 
-    The key of a dictionary and the place in a list are parts of a name: `optimizer.state.0.exp_avg`. A list without tensors
-    and dictionaries is one object, and so is an empty dictionary.
+    The key of a dictionary and the place in a list are parts of a name: `optimizer.state.0.exp_avg`. A list without
+    tensors and dictionaries is one object, and so is an empty dictionary.
 
     ForeignFormatError: two have one name, or a name is too long.
     """

@@ -17,6 +17,7 @@ from harmonaize.checkpoint.foreign.limits import DEFAULT_LIMITS, Limits
 from harmonaize.checkpoint.foreign.safetensors import (
     INDEX,
     SUFFIX,
+    is_safetensors,
     open_safetensors_file,
     open_safetensors_folder,
 )
@@ -25,9 +26,6 @@ from harmonaize.checkpoint.foreign.torch_file import open_torch_file
 # Files of DeepSpeed that name the folder of the newest checkpoint.
 _LATEST_UNIVERSAL = "latest_universal"
 _LATEST = "latest"
-
-# Where the header of a file of safetensors begins, after its length.
-_HEADER_AT = 8
 
 
 def open_foreign(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> ForeignCheckpoint:
@@ -50,8 +48,7 @@ def open_foreign(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) 
 
 
 def _open_file(source: ByteSource, name: str, limits: Limits) -> ForeignCheckpoint:
-    head = source.read(0, min(source.size, _HEADER_AT + 1))
-    if name.endswith(SUFFIX) or head[_HEADER_AT:] == b"{":
+    if name.endswith(SUFFIX) or is_safetensors(source):
         return open_safetensors_file(source)
     return open_torch_file(source, limits)
 
@@ -78,6 +75,6 @@ def _open_folder_of_step(folder: Folder, limits: Limits) -> ForeignCheckpoint:
     if f"{METADATA}.tmp" in names or any(name.endswith(".distcp") for name in names):
         raise ForeignFormatError(f"{quoted(str(folder.path))} lacks {METADATA}: saving it has not ended")
     raise ForeignFormatError(
-        f"{quoted(str(folder.path))} is no checkpoint that is read here: it has no {METADATA}, latest, latest_universal, "
-        f"{PARAMETERS}/, {INDEX}, *{SUFFIX} or *_optim_states.pt",
+        f"{quoted(str(folder.path))} is no checkpoint that is read here: it has no {METADATA}, latest, "
+        f"latest_universal, {PARAMETERS}/, {INDEX}, *{SUFFIX} or *_optim_states.pt",
     )

@@ -40,6 +40,12 @@ class SafetensorsFile(typing.NamedTuple):
     metadata: dict[str, str]
 
 
+def is_safetensors(source: ByteSource) -> bool:
+    """Returns whether bytes begin as the format does: a length, and the brace of its header."""
+    head = source.read(0, min(source.size, _LENGTH.size + 1))
+    return head[_LENGTH.size :] == b"{"
+
+
 def open_safetensors_file(source: ByteSource) -> ForeignCheckpoint:
     """Returns what a file holds; its metadata are the objects. ForeignFormatError: it breaks a rule of the format."""
     file = read_safetensors(source)
@@ -49,8 +55,8 @@ def open_safetensors_file(source: ByteSource) -> ForeignCheckpoint:
 def open_safetensors_folder(folder: Folder) -> ForeignCheckpoint:
     """Returns what the files of a folder hold together.
 
-    ForeignFormatError: a file breaks a rule of the format, the index names what is not there, or two files have one name and
-    do not say which parts of a tensor they hold.
+    ForeignFormatError: a file breaks a rule of the format, the index names what is not there, or two files have one
+    name and do not say which parts of a tensor they hold.
     """
     if folder.has(INDEX):
         return ForeignCheckpoint("safetensors", _indexed(folder), {})
@@ -117,8 +123,9 @@ def _checked_entry(name: str, entry: object, data: ByteSource) -> tuple[ElementT
         )
     kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(kind, str) or kind not in ElementType.__members__:
+        known = ", ".join(ElementType.__members__)
         raise ForeignFormatError(
-            f"{data.name} has the tensor {quoted(name)} of {quoted(kind)}; known types are {', '.join(ElementType.__members__)}",
+            f"{data.name} has the tensor {quoted(name)} of {quoted(kind)}; known types are {known}"
         )
     if not isinstance(shape, list) or not isinstance(offsets, list) or len(offsets) != len(("begin", "end")):
         raise ForeignFormatError(f"{data.name} has the tensor {quoted(name)} with a shape or a place that is none")

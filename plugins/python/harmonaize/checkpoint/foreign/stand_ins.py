@@ -13,7 +13,8 @@ class StandIn:
 
     def set_state(self, state: object) -> None:
         """Takes the state that the pickle gives the object. ForeignFormatError: it is none for this class."""
-        raise ForeignFormatError(f"a {type(self).__name__} has a state, which it cannot have")
+        kind = type(state).__name__
+        raise ForeignFormatError(f"a {type(self).__name__} has a state of type {quoted(kind)}, which it cannot have")
 
     def children(self) -> typing.Collection[object]:
         """Returns the objects that this one holds."""

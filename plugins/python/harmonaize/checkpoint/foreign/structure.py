@@ -18,8 +18,8 @@ _OPEN: _Weight = (-1, -1)
 def check_structure(root: object, limits: Limits, where: str) -> None:
     """Checks that a walk through `root` ends soon.
 
-    A few bytes of a pickle can make a list that holds itself, or lists that hold each other twice at each of fifty levels.
-    ForeignFormatError: `root` is such, or deeper or larger than the limits. Each object is looked at once.
+    A few bytes of a pickle can make a list that holds itself, or lists that hold each other twice at each of fifty
+    levels. ForeignFormatError: `root` is such, or deeper or larger than the limits. Each object is looked at once.
     """
     weights: dict[int, _Weight] = {}
     waiting = [root]

@@ -6,7 +6,7 @@ from harmonaize.checkpoint.foreign.byte_source import ByteSource
 from harmonaize.checkpoint.foreign.errors import ForeignFormatError
 from harmonaize.checkpoint.foreign.known_classes import KNOWN_CLASSES
 from harmonaize.checkpoint.foreign.limits import DEFAULT_LIMITS, Limits
-from harmonaize.checkpoint.foreign.torch_values import Storage, make_storage
+from harmonaize.checkpoint.foreign.torch_values import make_storage
 from harmonaize.checkpoint.foreign.unpickler import unpickle
 from harmonaize.checkpoint.foreign.zip_archive import ZipArchive
 
@@ -34,15 +34,22 @@ def load_torch(source: ByteSource, limits: Limits = DEFAULT_LIMITS) -> object:
         if member.size > _LONGEST_ORDER or member.read(0, member.size).strip() != b"little":
             raise ForeignFormatError(f"{source.name} was written on a big-endian machine: save it again on another")
 
-    def storage(id: object) -> Storage:
-        return make_storage(id, lambda key: archive.open(f"{root}/data/{key}"))
+    # Tensors that share their elements name them again. Without this each name would cost calls to the system.
+    opened: dict[str, ByteSource] = {}
+
+    def open_member(key: str) -> ByteSource:
+        if key not in opened:
+            opened[key] = archive.open(f"{root}/data/{key}")
+        return opened[key]
 
     pickle = archive.open(f"{root}/data.pkl")
     if pickle.size > limits.bytes:
         raise ForeignFormatError(
             f"{source.name} has a description of {pickle.size} bytes; {limits.bytes} are read at most"
         )
-    return unpickle(pickle.read(0, pickle.size), KNOWN_CLASSES, source.name, storage, limits)
+    return unpickle(
+        pickle.read(0, pickle.size), KNOWN_CLASSES, source.name, lambda place: make_storage(place, open_member), limits
+    )
 
 
 def check_is_archive(source: ByteSource) -> None:
@@ -50,8 +57,8 @@ def check_is_archive(source: ByteSource) -> None:
     head = source.read(0, min(source.size, len(_ZIP)))
     if head.startswith(_PICKLE):
         raise ForeignFormatError(
-            f"{source.name} is a file in the form that PyTorch had before 1.6 (or a bare pickle): load it with torch.load and "
-            "save it again with torch.save",
+            f"{source.name} is a file in the form that PyTorch had before 1.6 (or a bare pickle): load it with "
+            "torch.load and save it again with torch.save",
         )
     if head != _ZIP:
         raise ForeignFormatError(f"{source.name} is no file of torch.save")

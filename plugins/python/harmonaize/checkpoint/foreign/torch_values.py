@@ -19,7 +19,8 @@ _V3_TYPE = 6
 _V2_FLAGS = 6
 _V3_FLAGS = 7
 
-# Parts of a storage's id: the word 'storage', its class, its name in the archive, where it was, and its count of elements.
+# Parts of a storage's id: the word 'storage', its class, its name in the archive, where it was, and its count of
+# elements.
 _STORAGE_ID = 5
 
 
@@ -43,6 +44,8 @@ def make_storage(id: object, open_member: typing.Callable[[str], ByteSource]) ->
     if not isinstance(id, tuple) or len(id) != _STORAGE_ID or not isinstance(id[0], str) or id[0] != "storage":
         raise ForeignFormatError("a reference to what is no storage of a tensor")
     _, kind, key, _, count = id
+    if isinstance(kind, TorchConstant):
+        raise ForeignFormatError(f"tensors of {quoted(kind.name)} are not read: save them as another type")
     if not isinstance(kind, StorageClass) or not isinstance(key, str) or type(count) is not int or count < 0:
         raise ForeignFormatError("a storage of a tensor has no type, name or size")
     data = open_member(key)

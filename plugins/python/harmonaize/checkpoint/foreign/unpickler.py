@@ -1,8 +1,8 @@
 """Reads a pickle without running anything that it says.
 
-A pickle is a program for a machine with a stack. Python's own machine imports and calls whatever the program names. This one
-knows no import: a name is looked up in a table of stand-ins (known_classes.py), and what is not there ends the reading. It
-executes each byte once, has no way back, and counts what it allocates.
+A pickle is a program for a machine with a stack. Python's own machine imports and calls whatever the program names.
+This one knows no import: a name is looked up in a table of stand-ins (known_classes.py), and what is not there ends the
+reading. It executes each byte once, has no way back, and counts what it allocates.
 """
 
 from __future__ import annotations
@@ -26,18 +26,25 @@ Persistent = typing.Callable[[object], object]
 # Protocols that torch.save and pickle.dump have written since Python 3.0. Older ones are texts.
 _PROTOCOLS = range(2, 6)
 
-# What a step of the machine costs beyond one: a container of 64 bytes, a set of 216, an object with a dictionary of its own,
-# and a remembered object with its number.
+# What a step of the machine costs beyond one, in units of some 16 bytes of memory: a text or number with its head of 50
+# bytes, a container of 64, a set of 216, an object with a dictionary of its own, an entry of a dictionary or set, and a
+# remembered object with its number.
+_VALUE_WORK = 3
 _CONTAINER_WORK = 6
 _SET_WORK = 24
 _OBJECT_WORK = 24
+_ENTRY_WORK = 6
 _MEMO_WORK = 6
 
 # Longest name of a module or class, in bytes. Python's own have less than a hundred.
 _LONGEST_NAME = 1024
 
+# How deep in a tuple of arguments there is what an object copies: the elements of an array are in its state, and the
+# arguments of a tensor in those of a tensor with attributes.
+_COPIED_LEVELS = 3
+
 # Bytes that cost as much as one step, where an object copies them.
-_BYTES_PER_STEP = 8
+_BYTES_PER_STEP = 16
 
 
 def unpickle(
@@ -49,8 +56,8 @@ def unpickle(
 ) -> object:
     """Returns the object of a pickle; `where` names it in errors.
 
-    ForeignFormatError: it is no sound pickle of protocol 2 to 5, it names a class that is not in `classes`, or it exceeds the
-    limits.
+    ForeignFormatError: it is no sound pickle of protocol 2 to 5, it names a class that is not in `classes`, or it
+    exceeds the limits.
     """
     if len(data) > limits.bytes:
         raise ForeignFormatError(f"{where} has a description of {len(data)} bytes; {limits.bytes} are read at most")
@@ -98,6 +105,19 @@ class _Machine:
         self._work -= work
         if self._work < 0:
             raise self.error("has more objects than are read: raise Limits.work if it is to be trusted")
+
+    def spend_copying(self, value: object, levels: int = _COPIED_LEVELS) -> None:
+        """Spends the work of copying an object's content. A remembered object costs nothing to name again, so that a
+        pickle of a few bytes could have large ones copied a million times.
+        """
+        if isinstance(value, str | bytes | bytearray):
+            self.spend(len(value) // _BYTES_PER_STEP)
+        elif isinstance(value, dict | list | tuple | set | frozenset):
+            # Of a list a set may be made. What is inside is looked at after that is paid for.
+            self.spend(_ENTRY_WORK * len(value))
+            if isinstance(value, tuple) and levels > 0:
+                for part in value:
+                    self.spend_copying(part, levels - 1)
 
     def take(self, count: int) -> bytes:
         end = self._at + count
@@ -173,7 +193,20 @@ class _Machine:
     def whole_number(self, length: int) -> None:
         if not 0 <= length <= self._limits.number_bytes:
             raise self.error(f"has a whole number of {length} bytes; {self._limits.number_bytes} are read at most")
+        self.spend(_VALUE_WORK)
         self.push(int.from_bytes(self.take(length), "little", signed=True))
+
+    def push_text(self, length: int) -> None:
+        self.spend(_VALUE_WORK)
+        self.push(self.text(self.take(length)))
+
+    def push_bytes(self, length: int) -> None:
+        self.spend(_VALUE_WORK)
+        self.push(self.take(length))
+
+    def push_byte_array(self, length: int) -> None:
+        self.spend(_VALUE_WORK)
+        self.push(bytearray(self.take(length)))
 
     # Containers.
 
@@ -198,6 +231,7 @@ class _Machine:
         into = self.top()
         if type(into) is not set:
             raise self.error("adds to what is no set")
+        self.spend(_ENTRY_WORK * len(items))
         for item in items:
             self.check_key(item)
         into.update(items)
@@ -206,6 +240,7 @@ class _Machine:
         into = self.top()
         if not isinstance(into, dict) or len(items) % 2:
             raise self.error("sets items of what is no dictionary, or a key without a value")
+        self.spend(_ENTRY_WORK * len(items) // 2)
         for key, value in zip(items[::2], items[1::2], strict=True):
             self.check_key(key)
             into[key] = value
@@ -217,7 +252,7 @@ class _Machine:
     def frozen(self, items: list[typing.Any]) -> None:
         for item in items:
             self.check_key(item)
-        self.container(frozenset(items), _SET_WORK)
+        self.container(frozenset(items), _SET_WORK + _ENTRY_WORK * len(items))
 
     def check_key(self, key: object) -> None:
         try:
@@ -254,8 +289,8 @@ class _Machine:
         known = self._classes.get((module, name))
         if known is None:
             raise self.error(
-                f"holds an object of the class {quoted(f'{module}.{name}')}, which is not on the list of classes that are "
-                "read. Save it again with tensors, numbers, texts, lists and dictionaries in its place",
+                f"holds an object of the class {quoted(f'{module}.{name}')}, which is not on the list of classes that "
+                "are read. Save it again with tensors, numbers, texts, lists and dictionaries in its place",
             )
         self.push(known)
 
@@ -263,7 +298,8 @@ class _Machine:
         arguments, known = self.pop(), self.pop()
         if not isinstance(known, KnownClass | EnumClass) or type(arguments) is not tuple:
             raise self.error("calls what is no class")
-        self.spend(_OBJECT_WORK + _copying_work(arguments))
+        self.spend(_OBJECT_WORK)
+        self.spend_copying(arguments)
         try:
             self.push(known.make(arguments))
         except ForeignFormatError as error:
@@ -277,7 +313,8 @@ class _Machine:
 
     def set_state(self) -> None:
         state, value = self.pop(), self.top()
-        self.spend(_OBJECT_WORK + _copying_work((state,)))
+        self.spend(_OBJECT_WORK)
+        self.spend_copying((state,))
         try:
             if isinstance(value, StandIn):
                 value.set_state(state)
@@ -296,19 +333,6 @@ class _Machine:
             raise self.error(f"refers to what is not there: {error}") from error
 
 
-def _copying_work(value: object, levels: int = 3) -> int:
-    """Returns the work of copying an object's content. A remembered object costs nothing to name again, so that a pickle of
-    a few bytes could have large ones copied a million times.
-    """
-    if isinstance(value, str | bytes | bytearray):
-        return len(value) // _BYTES_PER_STEP
-    if not isinstance(value, dict | list | tuple | set | frozenset):
-        return 0
-    if levels == 0 or not isinstance(value, tuple):
-        return len(value)
-    return len(value) + sum(_copying_work(part, levels - 1) for part in value)
-
-
 _U8 = struct.Struct("<B")
 _U16 = struct.Struct("<H")
 _I32 = struct.Struct("<i")
@@ -318,8 +342,9 @@ _F64 = struct.Struct(">d")
 
 _STOP = ord(".")
 
-# The instructions of protocols 2 to 5 that a checkpoint needs, by their byte. Not here are texts of protocol 0 and 1 (I, L, F,
-# S, T, U, V, P, p, g, i, o), classes by registered numbers (EXT1, EXT2, EXT4) and buffers outside of the pickle.
+# The instructions of protocols 2 to 5 that a checkpoint needs, by their byte. Not here are texts of protocol 0 and 1
+# (I, L, F, S, T, U, V, P, p, g, i, o), classes by registered numbers (EXT1, EXT2, EXT4) and buffers outside of the
+# pickle.
 _STEPS: dict[int, typing.Callable[[_Machine], None]] = {
     0x80: _Machine.protocol,
     0x95: _Machine.frame,
@@ -336,13 +361,13 @@ _STEPS: dict[int, typing.Callable[[_Machine], None]] = {
     0x8A: lambda m: m.whole_number(m.number(_U8)),
     0x8B: lambda m: m.whole_number(m.number(_I32)),
     ord("G"): lambda m: m.push(m.number(_F64)),
-    0x8C: lambda m: m.push(m.text(m.take(m.number(_U8)))),
-    ord("X"): lambda m: m.push(m.text(m.take(m.number(_U32)))),
-    0x8D: lambda m: m.push(m.text(m.take(m.number(_U64)))),
-    ord("C"): lambda m: m.push(m.take(m.number(_U8))),
-    ord("B"): lambda m: m.push(m.take(m.number(_U32))),
-    0x8E: lambda m: m.push(m.take(m.number(_U64))),
-    0x96: lambda m: m.push(bytearray(m.take(m.number(_U64)))),
+    0x8C: lambda m: m.push_text(m.number(_U8)),
+    ord("X"): lambda m: m.push_text(m.number(_U32)),
+    0x8D: lambda m: m.push_text(m.number(_U64)),
+    ord("C"): lambda m: m.push_bytes(m.number(_U8)),
+    ord("B"): lambda m: m.push_bytes(m.number(_U32)),
+    0x8E: lambda m: m.push_bytes(m.number(_U64)),
+    0x96: lambda m: m.push_byte_array(m.number(_U64)),
     ord(")"): lambda m: m.push(()),
     0x85: lambda m: m.push_tuple(m.popped(1)),
     0x86: lambda m: m.push_tuple(m.popped(2)),

@@ -11,8 +11,8 @@ from harmonaize.checkpoint.foreign.errors import ForeignFormatError, quoted
 # Bytes at the end in which the archive's end record lies: its 22 bytes and the longest comment.
 _END_REACH = 22 + 0xFFFF
 
-# Largest list of members, in bytes: a million members of a hundred bytes each. It bounds what is held in memory.
-_MOST_DIRECTORY_BYTES = 100 << 20
+# Largest list of members, in bytes: 300,000 members of a hundred bytes each. It bounds what is held in memory.
+_MOST_DIRECTORY_BYTES = 32 << 20
 
 _END = struct.Struct("<4s4H2LH")
 _END_64_LOCATOR = struct.Struct("<4sLQL")
@@ -36,6 +36,7 @@ class _Member(typing.NamedTuple):
     begin: int
     size: int
     end: int
+    is_plain: bool
 
 
 class ZipArchive:
@@ -60,6 +61,11 @@ class ZipArchive:
         member = self._members.get(name)
         if member is None:
             raise ForeignFormatError(f"{self._source.name} has no member {quoted(name)}: a part of it is missing")
+        if not member.is_plain:
+            raise ForeignFormatError(
+                f"{self._source.name} holds {quoted(name)} compressed or encrypted, which torch.save does not do: "
+                "unpack it, and save it again with torch.save",
+            )
         header = _LOCAL.unpack(self._source.read(member.begin, _LOCAL.size))
         name_length, extra_length = header[9], header[10]
         begin = member.begin + _LOCAL.size + name_length + extra_length
@@ -88,8 +94,12 @@ def _members(source: ByteSource) -> dict[str, _Member]:
 
 def _directory(source: ByteSource) -> tuple[int, int, int]:
     """Returns the count of members, and where the list of them lies."""
-    reach = min(source.size, _END_REACH)
+    # torch.save leaves no comment behind the end record. Only others' files are looked through for one.
+    reach = min(source.size, _END.size)
     tail = source.read(source.size - reach, reach)
+    if not tail.startswith(b"PK\5\6"):
+        reach = min(source.size, _END_REACH)
+        tail = source.read(source.size - reach, reach)
     at = tail.rfind(b"PK\5\6")
     if at < 0 or at + _END.size > reach:
         raise ForeignFormatError(f"{source.name} is no whole zip file: its end is missing")
@@ -126,16 +136,10 @@ def _member(data: bytes, at: int, source: ByteSource) -> tuple[_Member, int]:
     after = extra_at + extra_length + comment_length
     if signature != b"PK\1\2" or after > len(data):
         raise ForeignFormatError(f"{source.name} has a list of members that is no list")
-    if method != 0 or flags & _ENCRYPTED:
-        raise ForeignFormatError(
-            f"{source.name} holds a compressed or encrypted member, which torch.save does not write: unpack it and save "
-            "it again with torch.save",
-        )
     if _IN_64 in {packed, size, begin}:
         packed, size, begin = _sizes_64(data[extra_at : extra_at + extra_length], (packed, size, begin), source)
-    if packed != size:
-        raise ForeignFormatError(f"{source.name} has a member of {size} bytes that is stored in {packed}")
-    return _Member(name, begin, size, 0), after
+    is_plain = method == 0 and not flags & _ENCRYPTED and packed == size
+    return _Member(name, begin, packed, 0, is_plain), after
 
 
 def _sizes_64(extra: bytes, fields: tuple[int, int, int], source: ByteSource) -> tuple[int, int, int]:
@@ -159,7 +163,7 @@ def _sizes_64(extra: bytes, fields: tuple[int, int, int], source: ByteSource) ->
 def _with_ends(members: dict[str, _Member], directory: int, source: ByteSource) -> dict[str, _Member]:
     """Returns the members with where each ends at the latest. ForeignFormatError: two overlap."""
     in_order = sorted(members.items(), key=lambda item: item[1].begin)
-    ends = [member.begin for _, member in in_order[1:]] + [directory]
+    ends = [*(member.begin for _, member in in_order), directory][1:]
     for (name, member), end in zip(in_order, ends, strict=True):
         if member.begin + _LOCAL.size + len(member.name) + member.size > end:
             raise ForeignFormatError(f"{source.name} has a member {quoted(name)} that overlaps another")
