@@ -54,6 +54,7 @@ DAEMON_LAYERS = [
     ["daemon/diagnosis"],
     ["daemon/job_events"],
     ["daemon/requirements", "daemon/adaptation"],
+    ["daemon/checkpoint_advice"],
     ["daemon/agents"],
     ["daemon/offers", "daemon/elasticity"],
     ["daemon/sizing"],
