@@ -28,8 +28,8 @@ void Bound(double seconds, IntervalBound bound, bool raises, SaveInterval* inter
 /// Returns the shortest interval with which stalls take no more than the cap.
 double LeastByCap(double stall, double cap) {
   if (stall <= 0) return 0;
-  if (cap <= 0) return kMostIntervalSeconds;
-  return std::min(stall * (1 - cap) / cap, kMostIntervalSeconds);
+  if (cap <= 0) return kMostSaveIntervalSeconds;
+  return std::min(stall * (1 - cap) / cap, kMostSaveIntervalSeconds);
 }
 
 void Choose(const IntervalView& view, double stall, double safe, double optimum,
@@ -40,7 +40,7 @@ void Choose(const IntervalView& view, double stall, double safe, double optimum,
     return;
   }
   interval->seconds = optimum;
-  Bound(kMostIntervalSeconds, IntervalBound::kMost, false, interval);
+  Bound(kMostSaveIntervalSeconds, IntervalBound::kMost, false, interval);
   if (view.most_lost_seconds.has_value()) {
     Bound(*view.most_lost_seconds - safe, IntervalBound::kMostLost, false, interval);
   }
@@ -48,7 +48,7 @@ void Choose(const IntervalView& view, double stall, double safe, double optimum,
     Bound(LeastByCap(stall, *view.overhead_cap), IntervalBound::kCap, true, interval);
   }
   Bound(safe, IntervalBound::kSaveTime, true, interval);
-  Bound(kLeastIntervalSeconds, IntervalBound::kLeast, true, interval);
+  Bound(kLeastSaveIntervalSeconds, IntervalBound::kLeast, true, interval);
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ SaveInterval IntervalOf(const IntervalView& view) {
   SaveInterval interval;
   const double mtbf = hazard > 0 ? 1 / hazard : std::numeric_limits<double>::infinity();
   const double optimum = DalyInterval(stall, mtbf);
-  interval.optimum_seconds = std::min(optimum, kMostIntervalSeconds);
+  interval.optimum_seconds = std::min(optimum, kMostSaveIntervalSeconds);
   Choose(view, stall, safe, optimum, &interval);
   interval.overhead = stall / (interval.seconds + stall);
   interval.expected_lost_seconds = interval.seconds / 2 + safe;

@@ -32,8 +32,8 @@ enum class IntervalBound : uint8_t {
   kMostLost,  ///< What a failure may cost.
   kCap,       ///< What checkpoints may take.
   kSaveTime,  ///< How long a checkpoint takes: the next one waits for it.
-  kLeast,     ///< kLeastIntervalSeconds.
-  kMost,      ///< kMostIntervalSeconds.
+  kLeast,     ///< kLeastSaveIntervalSeconds.
+  kMost,      ///< kMostSaveIntervalSeconds.
 };
 /// Returns "optimum", "stated", "most_lost_work", "overhead_cap", "save_time", "least" or "most".
 std::string_view NameOf(IntervalBound bound);
@@ -69,7 +69,7 @@ double YoungInterval(double stall_seconds, double mtbf_seconds);
 
 /// Bounds of intervals that are advised, in seconds. The least keeps events apart that a program
 /// has to hear; the most is a day, since an estimate of hardly any failures is no promise.
-inline constexpr double kLeastIntervalSeconds = 10;
-inline constexpr double kMostIntervalSeconds = 86400;
+inline constexpr double kLeastSaveIntervalSeconds = 10;
+inline constexpr double kMostSaveIntervalSeconds = 86400;
 
 }  // namespace harmonaize::daemon

@@ -103,7 +103,8 @@ class NoticeMoment {
 };
 
 SaveMoment IntervalMoment(const SaveView& view) {
-  const double last = view.saved_seconds.value_or(view.began_seconds);
+  const double last = std::max(view.saved_seconds.value_or(view.began_seconds),
+                               view.advised_seconds.value_or(view.began_seconds));
   const double interval = std::max(view.interval_seconds, 1.0);
   double due = last + interval;
   if (view.is_idle && view.now_seconds >= due - kIdlePart * interval) {

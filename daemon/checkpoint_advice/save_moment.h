@@ -49,6 +49,9 @@ struct SaveView {
   /// place, and one that outlives hosts.
   std::optional<double> saved_seconds = {};
   std::optional<double> lasting_seconds = {};
+  /// When a checkpoint of the interval was advised last: the next one comes an interval later,
+  /// whether the job has followed or not.
+  std::optional<double> advised_seconds = {};
   double interval_seconds = 0;
   double hazard_per_second = 0;
   double weight = 1;        ///< WeightOf.

@@ -51,12 +51,15 @@ class SaveTimes {
   /// a job whose state grows.
   static constexpr size_t kKept = 16;
 
- private:
+  /// What one checkpoint took.
   struct Taken {
     double stall_seconds = 0;
     double safe_seconds = 0;
   };
+  /// Returns the last checkpoints at a place, the oldest first.
   const std::deque<Taken>& Of(SavePlace place) const { return taken_[static_cast<size_t>(place)]; }
+
+ private:
   static SaveEstimate Measured(const std::deque<Taken>& taken);
   static SaveEstimate Unmeasured(std::optional<double> stated_stall);
 

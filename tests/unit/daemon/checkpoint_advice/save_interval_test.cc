@@ -112,8 +112,8 @@ TEST(SaveInterval, IsSoundForExtremeValues) {
                                                     .hazard_per_second = hazard,
                                                     .most_lost_seconds = 60,
                                                     .overhead_cap = cap});
-          EXPECT_GE(interval.seconds, kLeastIntervalSeconds);
-          EXPECT_LE(interval.seconds, kMostIntervalSeconds);
+          EXPECT_GE(interval.seconds, kLeastSaveIntervalSeconds);
+          EXPECT_LE(interval.seconds, kMostSaveIntervalSeconds);
           EXPECT_TRUE(std::isfinite(interval.overhead));
           EXPECT_TRUE(std::isfinite(interval.worst_lost_seconds));
         }
