@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/agents/agents_command.h"
+#include "cli/checkpoints/checkpoints_command.h"
 #include "cli/command_line.h"
 #include "cli/completion/completion_command.h"
 #include "cli/dashboard/dashboard_command.h"
@@ -45,6 +46,7 @@ constexpr char kFooter[] =
     "  harmonaize ticket make llama --file llama.ticket\n"
     "  harmonaize offers\n"
     "  harmonaize agents\n"
+    "  harmonaize checkpoints advice llama\n"
     "  harmonaize drain --wait --restart --within 10min\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
     "  harmonaize requirements job.toml --explain\n"
@@ -79,6 +81,7 @@ int main(int argc, char** argv) {
   harmonaize::AddOfferCommand(app, command_line);
   harmonaize::AddAgentsCommand(app, command_line);
   harmonaize::AddElasticityCommand(app, command_line);
+  harmonaize::AddCheckpointsCommand(app, command_line);
   harmonaize::AddPromisesCommand(app, command_line);
   harmonaize::AddRequirementsCommand(app, command_line);
   harmonaize::AddTicketCommand(app, command_line);

@@ -321,10 +321,6 @@ CheckpointAdvice CheckpointAdvisor::AdviceFor(const Job& job) const {
   return advice;
 }
 
-std::string CheckpointAdvisor::TextOf(const SaveMoment& moment, const CheckpointAdvice& advice) {
-  return SaveSentence(moment, advice.interval, advice.now_seconds);
-}
-
 // ---------------------------------------------------------------------------------------------
 // Advising
 

@@ -86,8 +86,6 @@ class CheckpointAdvisor final : public CommunicatorObserver {
   Result<SaveMoment> RequestSave(Job& job);
   /// Returns what is known of when the job should save.
   CheckpointAdvice AdviceFor(const Job& job) const;
-  /// Returns a sentence for people about a moment.
-  static std::string TextOf(const SaveMoment& moment, const CheckpointAdvice& advice);
 
   /// Hears of each event of a job here (JobEvents::SetListener). Tells nothing itself.
   void OnEvent(Job& job, const Event& event, bool began_here);

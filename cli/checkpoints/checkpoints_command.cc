@@ -1,0 +1,28 @@
+#include "cli/checkpoints/checkpoints_command.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/checkpoints/advice_command.h"
+#include "cli/command_line.h"
+
+namespace harmonaize {
+namespace {
+
+constexpr char kDescription[] = "Show when jobs should save, and have them save.";
+
+constexpr char kFooter[] =
+    R"(Examples:
+  harmonaize checkpoints advice llama
+  harmonaize checkpoints save llama)";
+
+}  // namespace
+
+void AddCheckpointsCommand(CLI::App& app, CommandLine& command_line) {
+  CLI::App* const checkpoints = app.add_subcommand("checkpoints", kDescription);
+  checkpoints->footer(kFooter);
+  checkpoints->require_subcommand(1);
+  AddCheckpointAdvice(*checkpoints, command_line);
+  AddCheckpointSave(*checkpoints, command_line);
+}
+
+}  // namespace harmonaize
