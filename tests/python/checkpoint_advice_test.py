@@ -166,12 +166,12 @@ def test_a_host_that_is_failing_is_saved_from_once_and_more_often(saving: Daemon
     client = saving.client()
     with job_at(saving, "failing") as job, client.events("checkpoint.advised", job.name) as events:
         before = client.report_save(job.name, 10, "peer", stall_seconds=0.0001, seconds=0.0002)
-        made = saving.operator().call("POST", "/v1/hosts/this/maintenance", {"kind": "unhealthy", "state": "started"})
+        made = saving.operator().call("POST", "/v1/hosts/this/maintenance", {"kind": "unhealthy"})
         assert advised(events, "host_failing").recommended_action == "checkpoint"
         after = client.report_save(job.name, 11, "peer", stall_seconds=0.0001, seconds=0.0002)
         assert all(one.why != "host_failing" for one in after.moments), "one checkpoint knows of it"
         assert after.announced_per_day > 0
-        assert after.hazard.per_day == before.hazard.per_day
+        assert after.hazard.per_day == pytest.approx(before.hazard.per_day)
         saving.operator().call("POST", "/v1/hosts/this/maintenance", {"id": made["id"], "state": "completed"})
         eventually("it is over", lambda: client.checkpoint_advice(job.name).announced_per_day == 0)
 
@@ -199,7 +199,7 @@ def test_killed_ranks_raise_the_hazard_of_their_job_alone(saving: Daemon) -> Non
         before = client.checkpoint_advice(other.name)
         assert client.checkpoint_advice(job.name).rank_failures == 0
         job.signal(1, signal.SIGKILL)
-        eventually("the failure is counted", lambda: client.checkpoint_advice(job.name).rank_failures == 1)
+        eventually("the failure is counted", lambda: client.checkpoint_advice(job.name).rank_failures > 0.9)
         after = client.checkpoint_advice(job.name)
         assert after.causes["rank"].per_day > 2 * before.causes["rank"].per_day
         assert after.interval.seconds < before.interval.seconds
@@ -246,7 +246,7 @@ def test_what_was_learnt_outlives_the_daemon() -> None:
             before = daemon.client().report_save(job.name, 10, "storage", stall_seconds=5, seconds=20)
             job.signal(1, signal.SIGKILL)
             eventually(
-                "the failure is counted", lambda: daemon.client().checkpoint_advice(job.name).rank_failures == 1
+                "the failure is counted", lambda: daemon.client().checkpoint_advice(job.name).rank_failures > 0.9
             )
         daemon.stop()
         daemon.start()
