@@ -188,9 +188,7 @@ void CheckpointAdvisor::OnEvent(Job& job, const Event& event, bool began_here) {
   bool is_kept = news.saved.has_value() && saves.Take(*news.saved, now);
   if (news.is_failure) is_kept = saves.TakeFailure(now) || is_kept;
   // Who decides next knows what was advised.
-  if (!began_here && news.advised == SaveReason::kInterval) {
-    saves.NoteTold({.why = SaveReason::kInterval}, now);
-  }
+  if (!began_here && news.advised.has_value()) saves.NoteToldElsewhere(*news.advised, now);
   if (is_kept) Keep(KeyOf(job), *entry);
   if (Asks(job, entry)) LookSoon();
 }
@@ -238,8 +236,7 @@ void CheckpointAdvisor::OnEnded(const Communicator& communicator) {
 
 bool CheckpointAdvisor::Decides(const Job& job) const {
   const Communicator* const largest = services_.by_job->Largest(job);
-  if (largest == nullptr) return false;
-  return largest->host_group() == nullptr || largest->host_group()->is_home();
+  return largest != nullptr && !largest->IsRemote(0);
 }
 
 JobUnits CheckpointAdvisor::UnitsOf(const Job& job) const {

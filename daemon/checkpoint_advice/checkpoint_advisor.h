@@ -53,10 +53,10 @@ struct CheckpointAdvice {
 };
 
 /// Advises jobs when to save, as events at all hosts of a job and when asked. A job is advised that
-/// has stated something in [checkpoint], or has reported a checkpoint. The daemon of rank 0 of its
-/// largest communicator decides: it is the home, which all hosts know without asking, and hears all
-/// events of the job. If it is lost, so is that communicator; the home of the next one goes on from
-/// the events that it has heard. Thread: engine.
+/// has stated something in [checkpoint], or has reported a checkpoint. The daemon that has rank 0
+/// of the job's largest communicator decides: all hosts know which one that is without asking, and
+/// it hears all events of the job. If it is lost, so is that communicator. The one in which the
+/// others go on has a rank 0 again, whose daemon has heard the same events. Thread: engine.
 class CheckpointAdvisor final : public CommunicatorObserver {
  public:
   /// All of these outlive this object.

@@ -169,6 +169,20 @@ std::string JobSavesKey(const std::string& tenant, const std::string& job) {
   return job + " " + tenant.substr(cut);
 }
 
+void JobSaves::NoteToldElsewhere(SaveMoment moment, double now_seconds) {
+  std::optional<double> soonest;
+  for (const auto& [id, notice] : notices_) {
+    if (notice.why != moment.why) continue;
+    // What may happen at any moment is as near as can be.
+    const double after = notice.deadline_seconds.value_or(now_seconds) - moment.deadline_seconds;
+    const double distance = std::fabs(after);
+    if (soonest.has_value() && distance >= *soonest) continue;
+    soonest = distance;
+    moment.notice = id;
+  }
+  NoteTold(moment, now_seconds);
+}
+
 Record RecordOf(const std::string& tenant, const std::string& job, const JobSaves& saves) {
   json times = json::array();
   for (size_t place = 0; place < kSavePlaceCount; ++place) {

@@ -61,6 +61,9 @@ class JobSaves {
   /// Returns whether the job has not been told this yet, or something much like it.
   bool IsNews(const SaveMoment& moment, double now_seconds) const;
   void NoteTold(const SaveMoment& moment, double now_seconds);
+  /// Notes what another daemon has told the job, which does not say for which notice: it is the one
+  /// with this reason that happens soonest after the window.
+  void NoteToldElsewhere(SaveMoment moment, double now_seconds);
 
   const SaveTimes& times() const { return times_; }
   const SeenFailures& ranks() const { return ranks_; }

@@ -184,6 +184,16 @@ std::optional<SaveReason> ReasonNamed(std::string_view name) {
   return std::nullopt;
 }
 
+/// Returns what a daemon has advised; nullopt for a reason that this one does not know.
+std::optional<SaveMoment> AdvisedIn(const EventFields& fields, double now_seconds) {
+  const std::optional<SaveReason> why = ReasonNamed(fields.Text("why"));
+  if (!why.has_value()) return std::nullopt;
+  return SaveMoment{.why = *why,
+                    .fits = fields.Text("recommended_action") != "none",
+                    .not_before_seconds = fields.Time("not_before").value_or(now_seconds),
+                    .deadline_seconds = fields.Time("deadline").value_or(now_seconds)};
+}
+
 }  // namespace
 
 SaveNews NewsIn(const Event& event, double now_seconds) {
@@ -215,7 +225,7 @@ SaveNews NewsIn(const Event& event, double now_seconds) {
     case EventType::kPriceChanged: ReadPrice(fields, now_seconds, &news); break;
     case EventType::kCheckpointSaved: news.saved = ReportOf(fields); break;
     case EventType::kCheckpointLost: news.lost = ReportOf(fields); break;
-    case EventType::kCheckpointAdvised: news.advised = ReasonNamed(fields.Text("why")); break;
+    case EventType::kCheckpointAdvised: news.advised = AdvisedIn(fields, now_seconds); break;
     case EventType::kRankLost: news.is_failure = IsOwnFailure(fields); break;
     default: break;
   }

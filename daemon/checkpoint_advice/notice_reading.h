@@ -16,7 +16,7 @@ struct SaveNews {
   std::vector<std::string> ended = {};     ///< SaveNotice::id of what is over, or called off.
   std::optional<SavedReport> saved = {};   ///< A checkpoint that is safe.
   std::optional<SavedReport> lost = {};    ///< One that is not any more: its step and place.
-  std::optional<SaveReason> advised = {};  ///< Another daemon has advised a checkpoint.
+  std::optional<SaveMoment> advised = {};  ///< What was advised, without its notice.
   bool is_failure = false;                 ///< Ranks are lost by their own fault.
 };
 

@@ -103,6 +103,29 @@ TEST(JobSaves, AdviceIsNewsOnceAndWhenItChanges) {
   EXPECT_TRUE(saves.IsNews(moment, kNow)) << "announced anew";
 }
 
+TEST(JobSaves, WhatAnotherDaemonHasToldIsNoNews) {
+  JobSaves saves;
+  SaveNotice early = ANotice("early");
+  SaveNotice late = ANotice("late");
+  late.deadline_seconds = kNow + 9000;
+  saves.TakeNotice(early);
+  saves.TakeNotice(late);
+  saves.NoteToldElsewhere({.why = SaveReason::kMaintenance,
+                           .not_before_seconds = kNow + 8700,
+                           .deadline_seconds = kNow + 8800},
+                          kNow);
+  EXPECT_FALSE(saves.IsNews({.why = SaveReason::kMaintenance,
+                             .notice = "late",
+                             .not_before_seconds = kNow + 8700,
+                             .deadline_seconds = kNow + 8800},
+                            kNow));
+  EXPECT_TRUE(saves.IsNews({.why = SaveReason::kMaintenance, .notice = "early"}, kNow));
+  saves.NoteToldElsewhere({.why = SaveReason::kInterval}, kNow);
+  EXPECT_EQ(saves.advised_seconds(), kNow);
+  saves.NoteToldElsewhere({.why = SaveReason::kPrice}, kNow);
+  EXPECT_EQ(saves.told().size(), 1U) << "nothing is known of a price";
+}
+
 TEST(JobSaves, AreKeptAndReadBack) {
   JobSaves saves;
   saves.Take({.step = 7,

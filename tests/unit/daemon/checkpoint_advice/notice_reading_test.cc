@@ -121,8 +121,14 @@ TEST(SaveNews, CheckpointsAreRead) {
   const SaveNews lost = Read(EventType::kCheckpointLost, R"({"step": 12, "where": "memory"})");
   ASSERT_TRUE(lost.lost.has_value());
   EXPECT_EQ(lost.lost->place, SavePlace::kMemory);
-  EXPECT_EQ(Read(EventType::kCheckpointAdvised, R"({"why": "interval"})").advised,
-            SaveReason::kInterval);
+  const SaveNews advised = Read(EventType::kCheckpointAdvised,
+                                R"({"why": "maintenance", "recommended_action": "none",
+                                    "deadline": ")" +
+                                    std::string(kThen) + R"("})");
+  ASSERT_TRUE(advised.advised.has_value());
+  EXPECT_EQ(advised.advised->why, SaveReason::kMaintenance);
+  EXPECT_EQ(advised.advised->deadline_seconds, kThenSeconds);
+  EXPECT_FALSE(advised.advised->fits);
 }
 
 TEST(SaveNews, DataThatMakesNoSenseSaysNothing) {
