@@ -64,8 +64,9 @@ void ServeSaveNow(const ApiServices& services, std::shared_ptr<HttpExchange> exc
   AnswerFromEngine(services, std::move(exchange),
                    [caller, which = parameters.at("job")](EngineRooms& rooms) -> Result<json> {
                      HZ_ASSIGN_OR_RETURN(Job* const job, CallersJob(rooms, caller, which));
-                     HZ_ASSIGN_OR_RETURN(const SaveMoment moment,
-                                         rooms.checkpoint_advisor().RequestSave(*job));
+                     HZ_ASSIGN_OR_RETURN(
+                         const SaveMoment moment,
+                         rooms.checkpoint_advisor().RequestSave(*job, caller.is_operator()));
                      return MomentDocument(moment, rooms.checkpoint_advisor().AdviceFor(*job));
                    });
 }

@@ -28,9 +28,9 @@ namespace {
 /// Reports that a tenant makes: those of all ranks of a job at once, and then as many as a job with
 /// short steps may save.
 constexpr RateLimit kReportsOfTenant{.per_second = 4, .burst = 256};
-/// Requests to save that a tenant makes, or an operator for it: each makes a whole job stop for a
-/// while.
-constexpr RateLimit kRequestsOfTenant{.per_second = 0.2, .burst = 16};
+/// Requests to save that a tenant makes, or all operators together: each makes a whole job stop for
+/// a while.
+constexpr RateLimit kRequestsOfAsker{.per_second = 0.2, .burst = 16};
 /// Time, in seconds, between writes of what was seen of hosts.
 constexpr double kKeepHazardSeconds = 600;
 /// Time, in seconds, within which a daemon is gone that has told that it ends.
@@ -60,7 +60,7 @@ SaveImportance ImportanceOf(const CheckpointTerms& terms) {
 CheckpointAdvisor::CheckpointAdvisor(const Services& services)
     : services_(services),
       reports_(kReportsOfTenant),
-      requests_(kRequestsOfTenant),
+      requests_(kRequestsOfAsker),
       next_look_(services.loop) {}
 
 // ---------------------------------------------------------------------------------------------
@@ -321,13 +321,13 @@ CheckpointAdvice CheckpointAdvisor::AdviceFor(const Job& job) const {
 // ---------------------------------------------------------------------------------------------
 // Advising
 
-Result<SaveMoment> CheckpointAdvisor::RequestSave(Job& job) {
+Result<SaveMoment> CheckpointAdvisor::RequestSave(Job& job, bool by_operator) {
   if (!services_.by_job->Has(&job)) {
     return InvalidUsage("job '{}' has no communicator on this host, so nothing of it can be saved",
                         job.label());
   }
-  const std::string tenant = std::to_string(job.tenant->identity.number);
-  if (requests_.Take(tenant, std::chrono::steady_clock::now()).has_value()) {
+  const std::string asker = by_operator ? "operators" : std::to_string(job.tenant->identity.number);
+  if (requests_.Take(asker, std::chrono::steady_clock::now()).has_value()) {
     return Status(Code::kInProgress, "checkpoints are asked for too often; wait some seconds");
   }
   const CheckpointAdvice advice = AdviceFor(job);

@@ -83,7 +83,7 @@ class CheckpointAdvisor final : public CommunicatorObserver {
   Status OnSaved(Job& job, const SavedReport& report);
   /// Advises the job to save now, since its tenant or an operator wants it. Returns what the job
   /// was told. Errors: kInvalidUsage likewise; kInProgress if that is asked too often.
-  Result<SaveMoment> RequestSave(Job& job);
+  Result<SaveMoment> RequestSave(Job& job, bool by_operator);
   /// Returns what is known of when the job should save.
   CheckpointAdvice AdviceFor(const Job& job) const;
 
@@ -143,7 +143,7 @@ class CheckpointAdvisor final : public CommunicatorObserver {
   double hazard_kept_seconds_ = 0;   ///< When `provider_` was kept last, by the monotonic clock.
   double ending_until_seconds_ = 0;  ///< Until then a lost daemon has ended in order, likewise.
   RateTable reports_;                ///< By tenant.
-  RateTable requests_;               ///< By tenant.
+  RateTable requests_;               ///< By tenant, or for operators.
   LoopTimer next_look_;
   bool looks_soon_ = false;
   Lifetime lifetime_;
