@@ -31,6 +31,7 @@ reckoned.
 Exit status: 0; 1 when no daemon answered, or it refused; 2 for wrong options.
 
 Examples:
+  harmonaize checkpoints advice
   harmonaize checkpoints advice llama
   harmonaize checkpoints advice llama --json | jq '.moments[0]')";
 
@@ -51,9 +52,25 @@ struct AdviceOptions {
   bool json = false;
 };
 
+/// Returns the id of the job that is meant; "": the only one that runs here.
+Result<std::string> MeantJob(const DaemonHttp& daemon, const std::string& which) {
+  if (!which.empty()) return AskForJobId(daemon, which);
+  HZ_ASSIGN_OR_RETURN(const Json document, GetDocument(daemon, "/v1/jobs"));
+  std::string id;
+  size_t running = 0;
+  for (const Json& job : ListAt(document, "jobs")) {
+    if (!At(job, "ended").is_null()) continue;
+    id = TextAt(job, "id");
+    ++running;
+  }
+  if (running == 1) return id;
+  return InvalidUsage("{} jobs run here; say which one is meant: 'harmonaize jobs' lists them",
+                      running);
+}
+
 Result<std::string> ShowAdvice(const AdviceOptions& options) {
   HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindHttp(options.socket));
-  HZ_ASSIGN_OR_RETURN(const std::string job, AskForJobId(daemon, options.job));
+  HZ_ASSIGN_OR_RETURN(const std::string job, MeantJob(daemon, options.job));
   HZ_ASSIGN_OR_RETURN(
       const std::string answer,
       CallDaemon(daemon, {.target = "/v1/jobs/" + EncodeForUrl(job) + "/checkpoints/advice"}));
@@ -62,7 +79,7 @@ Result<std::string> ShowAdvice(const AdviceOptions& options) {
 
 Result<std::string> SaveNow(const AdviceOptions& options) {
   HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindHttp(options.socket));
-  HZ_ASSIGN_OR_RETURN(const std::string job, AskForJobId(daemon, options.job));
+  HZ_ASSIGN_OR_RETURN(const std::string job, MeantJob(daemon, options.job));
   HZ_ASSIGN_OR_RETURN(
       const std::string answer,
       CallDaemon(daemon, {.method = "POST",
@@ -80,8 +97,9 @@ void AddJobCommand(CLI::App& checkpoints, CommandLine& command_line, const char*
   CLI::App* const command = checkpoints.add_subcommand(name, description);
   auto options = std::make_shared<AdviceOptions>();
   command->footer(footer);
-  command->add_option("JOB", options->job, "Its name, its id, or the beginning of its id")
-      ->required()
+  command
+      ->add_option("JOB", options->job,
+                   "Its name, its id, or the beginning of its id; without it the only job here")
       ->type_name("");
   command->add_flag("--json", options->json, "Print what the daemon says as JSON");
   AddSocketOption(command, &options->socket);

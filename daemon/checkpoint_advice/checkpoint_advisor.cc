@@ -341,9 +341,10 @@ Result<SaveMoment> CheckpointAdvisor::RequestSave(Job& job, bool by_operator) {
   return moment;
 }
 
+// This host is not among them: one that is lost counts nothing any more.
 void CheckpointAdvisor::WatchHosts() {
   const size_t peers = services_.cluster == nullptr ? 0 : services_.cluster->peers();
-  provider_.Watch(peers + 1, MonotonicNow());
+  provider_.Watch(peers, MonotonicNow());
 }
 
 void CheckpointAdvisor::WatchJob(Entry& entry) const {

@@ -64,9 +64,9 @@ std::optional<SavedReport> ReportIn(const json& object) {
 }  // namespace
 
 bool JobSaves::Take(const SavedReport& report, double now_seconds) {
-  const bool is_known =
+  const bool is_same =
       last_.has_value() && last_->step == report.step && last_->place == report.place;
-  if (is_known) return false;
+  if (is_same && std::fabs(now_seconds - heard_seconds_) < kOneReportSeconds) return false;
   const double safe = report.safe_seconds.value_or(report.stall_seconds.value_or(0));
   // A report that does not say what the checkpoint took tells of its state alone.
   if (report.stall_seconds.has_value() || report.safe_seconds.has_value()) {
@@ -79,6 +79,7 @@ bool JobSaves::Take(const SavedReport& report, double now_seconds) {
     lasting_step_ = report.step;
   }
   last_ = report;
+  heard_seconds_ = now_seconds;
   return true;
 }
 

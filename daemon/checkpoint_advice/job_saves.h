@@ -40,7 +40,7 @@ struct ToldMoment {
 class JobSaves {
  public:
   /// Takes in a checkpoint that is safe now. Returns whether it is news: several ranks may tell of
-  /// one step, and it may come by several ways.
+  /// one step, and it may come by several ways. Later it is another one, of a job that went back.
   bool Take(const SavedReport& report, double now_seconds);
   /// Forgets that the checkpoint of a step is safe there.
   void TakeLost(uint64_t step, SavePlace place);
@@ -80,6 +80,8 @@ class JobSaves {
 
   /// Most notices of a job that are remembered: a host has a handful.
   static constexpr size_t kMostNotices = 32;
+  /// Time, in seconds, in which ranks tell of one checkpoint.
+  static constexpr double kOneReportSeconds = 300;
   /// Ranks that are lost within this time, in seconds, are one failure: a job dies together.
   static constexpr double kOneFailureSeconds = 60;
 
@@ -90,6 +92,7 @@ class JobSaves {
   SaveTimes times_;
   SeenFailures ranks_;
   std::optional<SavedReport> last_;
+  double heard_seconds_ = 0;  // when the job told of it
   std::optional<double> saved_seconds_;
   std::optional<double> lasting_seconds_;
   uint64_t lasting_step_ = 0;

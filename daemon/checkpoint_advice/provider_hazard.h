@@ -13,8 +13,8 @@ class PromiseBook;
 /// notices. Nothing that a tenant does counts. Thread: engine.
 class ProviderHazard {
  public:
-  /// Notes how many hosts, this one included, were in sight until now. Times are of the monotonic
-  /// clock, in seconds.
+  /// Notes how many other hosts were in sight until now. Times are of the monotonic clock, in
+  /// seconds.
   void Watch(size_t hosts, double now_seconds);
   void NoteHostLost() { hosts_.events += 1; }
   /// Notes that a link is cut. One that slows many communicators down is noted once.

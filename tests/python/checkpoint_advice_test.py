@@ -266,6 +266,7 @@ def test_the_command_line_shows_and_asks(saving: Daemon) -> None:
 
     with job_at(saving, "shown") as job:
         saving.client().report_save(job.name, 42, "storage", stall_seconds=5, seconds=20)
+        assert "of step 42, in storage" in run("advice"), "the only job"
         table = run("advice", job.name)
         assert "the least time lost in all" in table
         assert "of step 42, in storage" in table

@@ -33,6 +33,9 @@ TEST(JobSaves, AReportCountsOnceAndFromItsBegin) {
   EXPECT_EQ(saves.saved_seconds(), kNow - 20) << "the state is that of its begin";
   EXPECT_EQ(saves.lasting_seconds(), kNow - 20);
   EXPECT_TRUE(saves.Take(At(5, SavePlace::kMemory), kNow + 50)) << "another place";
+  JobSaves again = saves;
+  EXPECT_TRUE(again.Take(At(5, SavePlace::kMemory), kNow + 5000)) << "the job went back";
+  EXPECT_EQ(again.saved_seconds(), kNow + 4980);
   EXPECT_EQ(saves.saved_seconds(), kNow + 30);
   EXPECT_EQ(saves.lasting_seconds(), kNow - 20) << "memory does not last";
 }
