@@ -169,6 +169,7 @@ Status CheckpointAdvisor::OnSaved(Job& job, const SavedReport& report) {
 }
 
 void CheckpointAdvisor::OnEvent(Job& job, const Event& event, bool began_here) {
+  if (!SaysAnything(event.type)) return;
   const double now = UnixSeconds();
   const SaveNews news = NewsIn(event, now);
   const bool ends_elsewhere = !began_here && event.type == EventType::kDaemonRestarting;
@@ -209,7 +210,10 @@ void CheckpointAdvisor::OnFormed(const Communicator& communicator, int /*hosts*/
   Entry* const known = Find(job);
   // A job of the same name that comes again goes on with what was learnt of it.
   if (known == nullptr && !job.terms->checkpoint().was_stated) return;
-  if (Entry* const entry = Of(job); Asks(job, entry)) LookSoon();
+  Entry* const entry = Of(job);
+  if (entry == nullptr) return;
+  WatchJob(*entry);
+  if (Asks(job, entry)) LookSoon();
 }
 
 void CheckpointAdvisor::OnLinksChanged(const Communicator& /*communicator*/, bool degraded,
@@ -222,7 +226,7 @@ void CheckpointAdvisor::OnEnded(const Communicator& communicator) {
   Job* const job = communicator.job();
   if (services_.by_job->Has(job)) return;
   Entry* const entry = Find(*job);
-  if (entry == nullptr) return;
+  if (entry == nullptr || entry->job == nullptr) return;
   WatchJob(*entry);
   entry->job = nullptr;
   entry->left_seconds = MonotonicNow();
@@ -261,7 +265,7 @@ SaveInterval CheckpointAdvisor::IntervalFor(const Job& job, const CheckpointAdvi
   const CheckpointTerms& terms = job.terms->checkpoint();
   return IntervalOf({.stall_seconds = advice.usual.stall_seconds,
                      .safe_seconds = advice.usual.safe_seconds.p50,
-                     .hazard_per_second = hazard,
+                     .hazard_per_second = hazard + advice.notice_hazard,
                      .weight = WeightOf(ImportanceOf(terms)),
                      .interval_seconds = terms.interval_seconds,
                      .most_lost_seconds = terms.most_lost_seconds,
@@ -287,34 +291,46 @@ SaveView CheckpointAdvisor::ViewOf(const Job& job, const Entry& entry,
           .notices = notices};
 }
 
-CheckpointAdvice CheckpointAdvisor::AdviceFor(const Job& job) const {
+SeenByCause CheckpointAdvisor::SeenOf(const Entry& entry) const {
+  SeenByCause seen = provider_.Seen(*services_.book);
+  seen[static_cast<size_t>(FailureCause::kRank)] = entry.saves.ranks();
+  return seen;
+}
+
+// All but the spread of the hazard, which takes too long for each look at each job.
+CheckpointAdvice CheckpointAdvisor::Outlook(const Job& job, const Entry* known) const {
   static const Entry kNothing;
-  const Entry* const known = Find(job);
   const Entry& entry = known == nullptr ? kNothing : *known;
   const std::optional<double> stated = job.terms->checkpoint().stall_seconds;
   CheckpointAdvice advice{.now_seconds = UnixSeconds(),
                           .asks = Asks(job, known),
-                          .decides_here = Decides(job),
                           .units = UnitsOf(job),
+                          .rank_failures = entry.saves.ranks().events,
                           .usual = entry.saves.times().Usual(stated),
                           .lasting = entry.saves.times().Lasting(stated),
                           .last = entry.saves.last(),
                           .saved_seconds = entry.saves.saved_seconds()};
-  SeenByCause seen = provider_.Seen(*services_.book);
-  seen[static_cast<size_t>(FailureCause::kRank)] = entry.saves.ranks();
-  advice.rank_failures = entry.saves.ranks().events;
-  advice.hazard = HazardOf(seen, advice.units);
+  advice.hazard.mean = MeanHazardOf(SeenOf(entry), advice.units);
   const std::vector<SaveNotice> notices = entry.saves.Notices();
   advice.notice_hazard = HazardOfNotices(notices);
-  const auto interval_at = [&](double hazard) {
-    return IntervalFor(job, advice, hazard + advice.notice_hazard);
-  };
-  advice.interval = interval_at(advice.hazard.mean);
-  const Spread& spread = advice.hazard.spread;
-  advice.optimum_seconds = {interval_at(spread.p90).optimum_seconds,
-                            interval_at(spread.p50).optimum_seconds,
-                            interval_at(spread.p10).optimum_seconds};
+  advice.interval = IntervalFor(job, advice, advice.hazard.mean);
   advice.moments = MomentsOf(ViewOf(job, entry, advice, notices));
+  return advice;
+}
+
+void CheckpointAdvisor::AddSpread(const Job& job, const Entry* known,
+                                  CheckpointAdvice* advice) const {
+  advice->hazard = HazardOf(SeenOf(known == nullptr ? Entry() : *known), advice->units);
+  const Spread& spread = advice->hazard.spread;
+  advice->optimum_seconds = {IntervalFor(job, *advice, spread.p90).optimum_seconds,
+                             IntervalFor(job, *advice, spread.p50).optimum_seconds,
+                             IntervalFor(job, *advice, spread.p10).optimum_seconds};
+}
+
+CheckpointAdvice CheckpointAdvisor::AdviceFor(const Job& job) const {
+  const Entry* const known = Find(job);
+  CheckpointAdvice advice = Outlook(job, known);
+  AddSpread(job, known, &advice);
   return advice;
 }
 
@@ -330,7 +346,7 @@ Result<SaveMoment> CheckpointAdvisor::RequestSave(Job& job, bool by_operator) {
   if (requests_.Take(asker, std::chrono::steady_clock::now()).has_value()) {
     return Status(Code::kInProgress, "checkpoints are asked for too often; wait some seconds");
   }
-  const CheckpointAdvice advice = AdviceFor(job);
+  const CheckpointAdvice advice = Outlook(job, Find(job));
   const double now = advice.now_seconds;
   const SaveMoment moment{.why = SaveReason::kRequest,
                           .not_before_seconds = now,
@@ -349,7 +365,9 @@ void CheckpointAdvisor::WatchHosts() {
 
 void CheckpointAdvisor::WatchJob(Entry& entry) const {
   const double now = MonotonicNow();
-  entry.saves.Watch(UnitsOf(*entry.job).ranks, now - entry.watched_seconds);
+  // Of a job that ends nothing is left that tells its ranks.
+  if (services_.by_job->Has(entry.job)) entry.ranks = UnitsOf(*entry.job).ranks;
+  entry.saves.Watch(entry.ranks, now - entry.watched_seconds);
   entry.watched_seconds = now;
 }
 
@@ -393,7 +411,7 @@ void CheckpointAdvisor::LookAt(Entry& entry, double now_seconds) {
 
 void CheckpointAdvisor::Advise(Entry& entry) {
   Job& job = *entry.job;
-  const CheckpointAdvice advice = AdviceFor(job);
+  const CheckpointAdvice advice = Outlook(job, &entry);
   for (const SaveMoment& moment : advice.moments) {
     const bool is_regular = moment.why == SaveReason::kInterval;
     const bool is_due = !is_regular || moment.not_before_seconds <= advice.now_seconds;

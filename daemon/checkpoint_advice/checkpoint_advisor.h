@@ -36,9 +36,8 @@ struct Tenant;
 
 /// All that is known of when a job should save. A plain value.
 struct CheckpointAdvice {
-  double now_seconds = 0;     ///< Since 1970.
-  bool asks = false;          ///< The job has asked for advice, or has reported checkpoints.
-  bool decides_here = false;  ///< This daemon tells the job; otherwise another one does.
+  double now_seconds = 0;  ///< Since 1970.
+  bool asks = false;       ///< The job has asked for advice, or has reported checkpoints.
   JobUnits units = {};
   JobHazard hazard = {};
   double notice_hazard = 0;  ///< What conditions add to it now, in failures a second.
@@ -112,6 +111,7 @@ class CheckpointAdvisor final : public CommunicatorObserver {
   struct Entry {
     Job* job = nullptr;  ///< nullptr: it is not here.
     JobSaves saves = {};
+    double ranks = 1;            ///< Of its largest communicator.
     double watched_seconds = 0;  ///< Until then, by the monotonic clock.
     double left_seconds = 0;     ///< Since when it is not here, likewise.
   };
@@ -126,6 +126,9 @@ class CheckpointAdvisor final : public CommunicatorObserver {
   bool Decides(const Job& job) const;
   JobUnits UnitsOf(const Job& job) const;
   bool IsIdle(const Job& job) const;
+  SeenByCause SeenOf(const Entry& entry) const;
+  CheckpointAdvice Outlook(const Job& job, const Entry* known) const;
+  void AddSpread(const Job& job, const Entry* known, CheckpointAdvice* advice) const;
   SaveInterval IntervalFor(const Job& job, const CheckpointAdvice& advice, double hazard) const;
   SaveView ViewOf(const Job& job, const Entry& entry, const CheckpointAdvice& advice,
                   const std::vector<SaveNotice>& notices) const;

@@ -118,6 +118,15 @@ JobHazard HazardOf(const SeenByCause& seen, const JobUnits& units) {
   return hazard;
 }
 
+double MeanHazardOf(const SeenByCause& seen, const JobUnits& units) {
+  double mean = 0;
+  for (size_t i = 0; i < kFailureCauseCount; ++i) {
+    const auto cause = static_cast<FailureCause>(i);
+    mean += ShownRate(cause, seen[i]).Mean() * UnitsOf(cause, units);
+  }
+  return mean;
+}
+
 double Coarse(double value) {
   if (!(value > 0) || !std::isfinite(value)) return 0;
   const double decade = std::pow(10, std::floor(std::log10(value)));

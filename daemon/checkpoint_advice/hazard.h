@@ -86,6 +86,9 @@ struct JobHazard {
 /// an order of magnitude; what the job's own ranks have done is not.
 JobHazard HazardOf(const SeenByCause& seen, const JobUnits& units);
 
+/// Returns JobHazard::mean alone, which takes a hundredth of the time.
+double MeanHazardOf(const SeenByCause& seen, const JobUnits& units);
+
 /// Returns the value rounded to 1, 2 or 5 times a power of ten; 0 for what is not positive.
 double Coarse(double value);
 

@@ -196,6 +196,16 @@ std::optional<SaveMoment> AdvisedIn(const EventFields& fields, double now_second
 
 }  // namespace
 
+bool SaysAnything(EventType type) {
+  using enum EventType;
+  static constexpr EventType kTypes[] = {
+      kMaintenanceScheduled, kMaintenanceStarted, kMaintenanceCompleted, kCapacityReclaim,
+      kCapacityWithdrawn,    kOfferChanged,       kCapacityForecast,     kHostFailing,
+      kLinkDegraded,         kLinkRestored,       kDaemonRestarting,     kPriceChanged,
+      kCheckpointSaved,      kCheckpointLost,     kCheckpointAdvised,    kRankLost};
+  return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
+}
+
 SaveNews NewsIn(const Event& event, double now_seconds) {
   const EventFields fields(event.data);
   SaveNews news;

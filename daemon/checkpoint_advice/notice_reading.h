@@ -20,6 +20,9 @@ struct SaveNews {
   bool is_failure = false;                 ///< Ranks are lost by their own fault.
 };
 
+/// Returns whether events of a type may say anything of it.
+bool SaysAnything(EventType type);
+
 /// Reads an event that a job was told, by whichever daemon. `now_seconds` is since 1970. What it
 /// says nothing of is empty.
 SaveNews NewsIn(const Event& event, double now_seconds);

@@ -54,6 +54,14 @@ TEST(JobHazard, GrowsWithTheJob) {
   EXPECT_LT(small.spread.p50, small.spread.p90);
 }
 
+TEST(JobHazard, TheMeanAloneIsTheSame) {
+  SeenByCause seen;
+  seen[kHost] = {.events = 3, .unit_seconds = 100 * kDay};
+  seen[kRank] = {.events = 1, .unit_seconds = 10 * kDay};
+  const JobUnits units{.ranks = 16, .hosts = 2};
+  EXPECT_DOUBLE_EQ(MeanHazardOf(seen, units), HazardOf(seen, units).mean);
+}
+
 TEST(JobHazard, RanksThatAreKilledRaiseTheRateOfRanksAlone) {
   SeenByCause seen;
   const JobHazard before = HazardOf(seen, {.ranks = 8, .hosts = 2});
