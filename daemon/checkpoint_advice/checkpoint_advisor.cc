@@ -386,7 +386,8 @@ void CheckpointAdvisor::Look() {
   WatchHosts();
   const double now = UnixSeconds();
   bool is_any = false;
-  for (auto& [key, entry] : entries_) {
+  for (auto& one : entries_) {
+    Entry& entry = one.second;
     if (entry.job == nullptr) continue;
     is_any = is_any || Asks(*entry.job, &entry);
     GuardedAndLogged("advice about checkpoints", [&] { LookAt(entry, now); });

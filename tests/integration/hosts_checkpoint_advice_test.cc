@@ -2,6 +2,7 @@
 // each host hears of each piece of advice once, also after the daemon that decided is lost.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <time.h>
 
 #include <chrono>
@@ -18,6 +19,7 @@
 #include "tests/support/daemon_http.h"
 #include "tests/support/eventually.h"
 #include "tests/support/hosts_case.h"
+#include "tests/support/rank_runner.h"
 
 namespace harmonaize::testing {
 namespace {
