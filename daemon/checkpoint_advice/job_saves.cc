@@ -70,7 +70,7 @@ bool JobSaves::Take(const SavedReport& report, double now_seconds) {
   const double safe = report.safe_seconds.value_or(report.stall_seconds.value_or(0));
   // A report that does not say what the checkpoint took tells of its state alone.
   if (report.stall_seconds.has_value() || report.safe_seconds.has_value()) {
-    times_.Take(report.place, report.stall_seconds.value_or(0), safe);
+    times_.Take(report.place, report.stall_seconds, safe);
   }
   const double taken_at = now_seconds - std::clamp(safe, 0.0, kMostSaveSeconds);
   saved_seconds_ = std::max(saved_seconds_.value_or(0), taken_at);
@@ -186,9 +186,13 @@ void JobSaves::NoteToldElsewhere(SaveMoment moment, double now_seconds) {
 
 Record RecordOf(const std::string& tenant, const std::string& job, const JobSaves& saves) {
   json times = json::array();
-  for (size_t place = 0; place < kSavePlaceCount; ++place) {
+  // The place that was used last comes last, as it came.
+  const size_t last = saves.last_.has_value() ? static_cast<size_t>(saves.last_->place) : 0;
+  for (size_t i = 1; i <= kSavePlaceCount; ++i) {
+    const size_t place = (last + i) % kSavePlaceCount;
     for (const SaveTimes::Taken& one : saves.times_.Of(static_cast<SavePlace>(place))) {
-      times.push_back({{"place", place}, {"stall", one.stall_seconds}, {"safe", one.safe_seconds}});
+      times.push_back({{"place", place}, {"safe", one.safe_seconds}});
+      if (one.stall_seconds.has_value()) times.back()["stall"] = *one.stall_seconds;
     }
   }
   json object = {{"tenant", tenant},
@@ -217,7 +221,8 @@ std::optional<KeptSaves> KeptSavesIn(const Record& record) {
   for (const json& one : times) {
     RecordFields taken(one.dump(-1, ' ', false, json::error_handler_t::replace));
     const SavePlace place = PlaceIn(&taken, "place");
-    const double stall = taken.Seconds("stall");
+    std::optional<double> stall;
+    if (taken.Has("stall")) stall = taken.Seconds("stall");
     const double safe = taken.Seconds("safe");
     if (!fields.Expect(taken.good())) break;
     saves.times_.Take(place, stall, safe);

@@ -39,24 +39,28 @@ std::string_view NameOf(SaveBasis basis) {
   return "";
 }
 
-void SaveTimes::Take(SavePlace place, double stall_seconds, double safe_seconds) {
+void SaveTimes::Take(SavePlace place, std::optional<double> stall_seconds, double safe_seconds) {
   std::deque<Taken>& taken = taken_[static_cast<size_t>(place)];
-  const double stall = SoundSeconds(stall_seconds);
+  if (stall_seconds.has_value()) stall_seconds = SoundSeconds(*stall_seconds);
   // Nothing is safe before the job goes on.
-  taken.push_back({stall, std::max(stall, SoundSeconds(safe_seconds))});
+  taken.push_back({stall_seconds, std::max(stall_seconds.value_or(0), SoundSeconds(safe_seconds))});
   if (taken.size() > kKept) taken.pop_front();
   last_ = place;
 }
 
-SaveEstimate SaveTimes::Measured(const std::deque<Taken>& taken) {
+SaveEstimate SaveTimes::Measured(const std::deque<Taken>& taken,
+                                 std::optional<double> stated_stall) {
   std::vector<double> safe;
   double stalls = 0;
+  double stalls_known = 0;
   for (const Taken& one : taken) {
-    stalls += one.stall_seconds;
+    stalls += one.stall_seconds.value_or(0);
+    stalls_known += one.stall_seconds.has_value() ? 1 : 0;
     safe.push_back(one.safe_seconds);
   }
   std::sort(safe.begin(), safe.end());
-  return {.stall_seconds = stalls / static_cast<double>(taken.size()),
+  const double otherwise = SoundSeconds(stated_stall.value_or(safe[safe.size() / 2]));
+  return {.stall_seconds = stalls_known > 0 ? stalls / stalls_known : otherwise,
           .safe_seconds = {.p10 = safe.front() * kFaster,
                            .p50 = safe[safe.size() / 2],
                            .p90 = safe.back() * kSlower},
@@ -76,7 +80,7 @@ SaveEstimate SaveTimes::Unmeasured(std::optional<double> stated_stall) {
 }
 
 SaveEstimate SaveTimes::Usual(std::optional<double> stated_stall) const {
-  return last_.has_value() ? Measured(Of(*last_)) : Unmeasured(stated_stall);
+  return last_.has_value() ? Measured(Of(*last_), stated_stall) : Unmeasured(stated_stall);
 }
 
 SaveEstimate SaveTimes::Lasting(std::optional<double> stated_stall) const {
@@ -84,7 +88,7 @@ SaveEstimate SaveTimes::Lasting(std::optional<double> stated_stall) const {
   std::optional<SaveEstimate> fastest;
   for (const SavePlace place : places) {
     if (Of(place).empty()) continue;
-    const SaveEstimate one = Measured(Of(place));
+    const SaveEstimate one = Measured(Of(place), stated_stall);
     if (!fastest.has_value() || one.safe_seconds.p90 < fastest->safe_seconds.p90) fastest = one;
   }
   return fastest.value_or(Unmeasured(stated_stall));

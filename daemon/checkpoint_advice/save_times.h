@@ -38,11 +38,13 @@ struct SaveEstimate {
 /// The last times of one job's checkpoints, by place. A plain value.
 class SaveTimes {
  public:
-  /// Takes in what one checkpoint took. Values that make no sense count as nothing.
-  void Take(SavePlace place, double stall_seconds, double safe_seconds);
+  /// Takes in what one checkpoint took; a stall that nobody has told is not known. Values that make
+  /// no sense count as nothing.
+  void Take(SavePlace place, std::optional<double> stall_seconds, double safe_seconds);
 
-  /// Returns what a checkpoint takes, by the places that the job uses. `stated_stall` is what the
-  /// tenant has said; it counts until a checkpoint was measured.
+  /// Returns what a checkpoint takes, by the place that the job has used last. `stated_stall` is
+  /// what the tenant has said; it counts until a stall was measured. Where neither is known, a
+  /// checkpoint counts as stopping the job until it is safe: that is the most that it can.
   SaveEstimate Usual(std::optional<double> stated_stall) const;
   /// Returns what a checkpoint takes that outlives the host.
   SaveEstimate Lasting(std::optional<double> stated_stall) const;
@@ -53,14 +55,14 @@ class SaveTimes {
 
   /// What one checkpoint took.
   struct Taken {
-    double stall_seconds = 0;
+    std::optional<double> stall_seconds = {};
     double safe_seconds = 0;
   };
   /// Returns the last checkpoints at a place, the oldest first.
   const std::deque<Taken>& Of(SavePlace place) const { return taken_[static_cast<size_t>(place)]; }
 
  private:
-  static SaveEstimate Measured(const std::deque<Taken>& taken);
+  static SaveEstimate Measured(const std::deque<Taken>& taken, std::optional<double> stated_stall);
   static SaveEstimate Unmeasured(std::optional<double> stated_stall);
 
   std::array<std::deque<Taken>, kSavePlaceCount> taken_;  // the oldest first

@@ -140,6 +140,7 @@ TEST(JobSaves, AreKeptAndReadBack) {
              kNow);
   saves.TakeFailure(kNow + 5);
   saves.Watch(8, 3600);
+  saves.Take({.step = 8, .place = SavePlace::kMemory, .safe_seconds = 9}, kNow + 50);
   const Record record = RecordOf("team", "0123", saves);
   EXPECT_LE(record.text.size(), kMostRecordBytes);
   std::optional<KeptSaves> kept = KeptSavesIn(record);
@@ -151,6 +152,8 @@ TEST(JobSaves, AreKeptAndReadBack) {
   EXPECT_EQ(kept->saves.ranks().events, saves.ranks().events);
   EXPECT_NEAR(kept->saves.ranks().unit_seconds, saves.ranks().unit_seconds, 1e-6);
   EXPECT_EQ(kept->saves.times().Usual({}).safe_seconds.p50, 9);
+  EXPECT_EQ(kept->saves.times().Usual(2).stall_seconds, 2) << "a stall that nobody has told";
+  EXPECT_EQ(kept->saves.times().Lasting(2).stall_seconds, 1.5);
   EXPECT_FALSE(kept->saves.TakeFailure(kNow + 6)) << "the same failure";
 }
 

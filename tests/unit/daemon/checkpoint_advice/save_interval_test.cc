@@ -152,6 +152,15 @@ TEST(SaveTimes, AreMeasuredStatedOrAssumed) {
   EXPECT_EQ(times.Lasting(7).safe_seconds.p50, 10) << "the faster one";
 }
 
+TEST(SaveTimes, AStallThatNobodyToldIsStatedOrAsLongAsItCanBe) {
+  SaveTimes times;
+  times.Take(SavePlace::kMemory, std::nullopt, 8);
+  EXPECT_EQ(times.Usual(3).stall_seconds, 3);
+  EXPECT_EQ(times.Usual(std::nullopt).stall_seconds, 8);
+  times.Take(SavePlace::kMemory, 1, 8);
+  EXPECT_EQ(times.Usual(3).stall_seconds, 1) << "what was measured";
+}
+
 TEST(SaveTimes, SenselessNumbersAreBounded) {
   SaveTimes times;
   for (int i = 0; i < 100; ++i) {
