@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pathlib
 import signal
 import subprocess
 import typing
@@ -11,7 +10,8 @@ import typing
 import pytest
 
 import harmonaize
-from daemons import BUILD, PATIENCE_SECONDS, PROGRAMS, Daemon, Job, daemon_in_folder, eventually, job_at, next_event
+from daemons import BUILD, PATIENCE_SECONDS, PROGRAMS, Daemon, daemon_in_folder, eventually, job_at, next_event
+from harmonaize.documents import parse_time
 from users_test import as_other_user
 
 POLICY = '[policy]\nleast_checkpoint_interval = "1 s"\nchanges_per_minute = 6000\n'
@@ -83,7 +83,7 @@ def test_reports_make_the_interval(saving: Daemon) -> None:
         assert capped.overhead == pytest.approx(0.01)
 
 
-def test_reports_that_make_no_sense_are_refused(saving: Daemon, tmp_path: pathlib.Path) -> None:
+def test_reports_that_make_no_sense_are_refused(saving: Daemon) -> None:
     client = saving.client()
     with job_at(saving, "wrong") as job:
         for body, reason in (
@@ -122,8 +122,8 @@ def test_maintenance_leads_to_advice_before_it(saving: Daemon) -> None:
         # It is safe before the maintenance begins: the checkpoint takes half a minute.
         announced = saving.operator().call("GET", "/v1/hosts/this/maintenance")["announced"]
         (begin,) = (one["not_before"] for one in announced if one["id"] == maintenance)
-        assert moment.deadline < harmonaize.documents.parse_time(begin)
-        assert event.deadline < harmonaize.documents.parse_time(begin)
+        assert moment.deadline < parse_time(begin)
+        assert event.deadline < parse_time(begin)
         saving.withdraw(maintenance)
         eventually(
             "the advice is taken back",
