@@ -46,6 +46,7 @@ constexpr char kFooter[] =
     "  harmonaize ticket make llama --file llama.ticket\n"
     "  harmonaize offers\n"
     "  harmonaize agents\n"
+    "  harmonaize checkpoints advice llama\n"
     "  harmonaize drain --wait --restart --within 10min\n"
     "  harmonaize checkpoints list /data/llama\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"

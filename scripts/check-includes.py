@@ -55,6 +55,7 @@ DAEMON_LAYERS = [
     ["daemon/diagnosis"],
     ["daemon/job_events"],
     ["daemon/requirements", "daemon/adaptation"],
+    ["daemon/checkpoint_advice"],
     ["daemon/agents"],
     ["daemon/offers", "daemon/elasticity"],
     ["daemon/sizing"],
@@ -89,10 +90,12 @@ TOPS = {
     "perf/simulator": ["cli", "src/base", "src/planner", "src/schedule", "src/topology"],
     # It carries out what the policy decides, for jobs that are values.
     "perf/elasticity": ["daemon/elasticity", "src/base"],
+    # It asks for advice as the daemon does, for a job that is a value.
+    "perf/checkpoints": ["daemon/checkpoint_advice", "perf/elasticity", "src/base"],
     "examples": ["include", "src/base", "src/numerics"],
     # Tests may look everywhere; nobody looks into the tests.
     "tests": LIBRARY + DAEMON + ["include", "daemon", "cli", "writer", "shim", "plugins", "perf",
-                        "perf/elasticity", "perf/fabric", "perf/network", "perf/simulator", "examples"],
+                        "perf/checkpoints", "perf/elasticity", "perf/fabric", "perf/network", "perf/simulator", "examples"],
 }
 
 # Modules that see less than their layer would let them.

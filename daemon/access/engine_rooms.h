@@ -11,6 +11,7 @@ class Executor;
 namespace harmonaize::daemon {
 
 class Agents;
+class CheckpointAdvisor;
 class CheckpointKeeper;
 class EventLoop;
 class EventRooms;
@@ -46,6 +47,8 @@ class EngineRooms {
   virtual RequirementsBook& requirements() = 0;
   /// Requires: likewise.
   virtual JobAdvisor& advisor() = 0;
+  /// Requires: likewise.
+  virtual CheckpointAdvisor& checkpoint_advisor() = 0;
   /// Requires: likewise.
   virtual Agents& agents() = 0;
   /// Requires: likewise.

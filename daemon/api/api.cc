@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/api/agent_routes.h"
+#include "daemon/api/checkpoint_routes.h"
 #include "daemon/api/elasticity_routes.h"
 #include "daemon/api/event_routes.h"
 #include "daemon/api/health_routes.h"
@@ -80,7 +81,8 @@ std::vector<HttpRoute> Api::Routes(const Config& config, const ApiServices& serv
        {EventRoutes(services), JobRoutes(services), HealthRoutes(services), MetricsRoutes(services),
         TokenRoutes(services, config.tenants), OperatorRoutes(services), NoticeRoutes(services),
         RequirementRoutes(services, config), OfferRoutes(services), TicketRoutes(services),
-        AgentRoutes(services), ElasticityRoutes(services), PageRoutes(services, std::move(page))}) {
+        CheckpointRoutes(services), AgentRoutes(services), ElasticityRoutes(services),
+        PageRoutes(services, std::move(page))}) {
     std::move(some.begin(), some.end(), std::back_inserter(routes));
   }
   return routes;

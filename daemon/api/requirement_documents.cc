@@ -127,6 +127,8 @@ json DescribePolicy(const TenantPolicy& policy) {
           {"spinning", policy.spinning},
           {"compression", policy.compression},
           {"least_late_after", FormatMeasure(Measure::kDuration, policy.least_late_after_seconds)},
+          {"least_checkpoint_interval",
+           FormatMeasure(Measure::kDuration, policy.least_checkpoint_interval_seconds)},
           {"changes_per_minute", policy.changes_per_minute},
           {"defaults", TableOf(policy.defaults.values, RequirementKeys())}};
 }

@@ -36,6 +36,8 @@ void ReadTenantPolicy(TomlReader& reader, const std::string& prefix, TenantPolic
   reader.Boolean(prefix + "compression", &policy->compression);
   reader.Measured(prefix + "least_late_after", Measure::kDuration, 1e-3, kMostPolicySeconds,
                   &policy->least_late_after_seconds);
+  reader.Measured(prefix + "least_checkpoint_interval", Measure::kDuration, 1, kMostPolicySeconds,
+                  &policy->least_checkpoint_interval_seconds);
   reader.Integer(prefix + "changes_per_minute", 0, kMostChangesPerMinute,
                  &policy->changes_per_minute);
   const Requirements stated = ReadRequirementsAt(reader, prefix + "defaults.");
@@ -52,12 +54,14 @@ most_processors = {}             # workers that work for one job at a time; 0: a
 spinning = {}                # whether the engine keeps looking for jobs with objective = "latency"
 compression = {}              # whether jobs may have sums compressed between hosts
 least_late_after = "{}"     # the shortest faults.late_after
+least_checkpoint_interval = "{}"  # the shortest checkpoint.interval and checkpoint.most_lost_work
 changes_per_minute = {}         # the most changes of a job's requirements; each may plan anew
 )",
       policy.most_priority, FormatMeasure(Measure::kRate, policy.most_bandwidth_floor),
       FormatMeasure(Measure::kRate, policy.most_bandwidth_cap), policy.most_elastic_ranks,
       policy.most_processors, policy.spinning, policy.compression,
       FormatMeasure(Measure::kDuration, policy.least_late_after_seconds),
+      FormatMeasure(Measure::kDuration, policy.least_checkpoint_interval_seconds),
       policy.changes_per_minute);
 }
 

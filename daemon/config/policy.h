@@ -37,6 +37,9 @@ struct TenantPolicy {
   bool compression = true;  ///< Whether sums may be compressed between hosts.
   /// Shortest late_after, in seconds. It bounds how often reports go to all hosts of a job.
   double least_late_after_seconds = 0.1;
+  /// Shortest checkpoint.interval and checkpoint.most_lost_work, in seconds. It bounds how often
+  /// advice goes to all hosts of a job, and how often storage is written.
+  double least_checkpoint_interval_seconds = 10;
   /// Most changes of a job's requirements in a minute. Each may plan anew at all of its hosts.
   int64_t changes_per_minute = 12;
   /// Requirements that hold for a job where it has said nothing itself.

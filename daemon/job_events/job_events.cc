@@ -12,6 +12,7 @@
 #include "daemon/events/event_bus.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/promises/promise_book.h"
+#include "daemon/runtime/guarded.h"
 #include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/mismatch.h"
 #include "daemon/tenant/operation_text.h"
@@ -153,7 +154,13 @@ std::optional<Event> JobEvents::Publish(Job& job, News news) {
   job.heard.Add(event.unique);
   services_.bus->Publish(job.tenant->identity, event);
   if (services_.book != nullptr) services_.book->OnTold(job, event, true);
+  TellListener(job, event, true);
   return event;
+}
+
+void JobEvents::TellListener(Job& job, const Event& event, bool began_here) const {
+  if (!listener_) return;
+  GuardedAndLogged("an event that is heard of", [&] { listener_(job, event, began_here); });
 }
 
 void JobEvents::TellOfPast(const TenantIdentity& tenant, const std::string& job, News news) {
@@ -208,6 +215,7 @@ void JobEvents::OnEvent(transport::PeerId peer, const EventMessage& message) {
   if (!event.has_value()) return;  // of a newer daemon
   services_.bus->Publish(job.tenant->identity, *event, EventOrigin::kAnotherDaemon);
   if (services_.book != nullptr) services_.book->OnTold(job, *event, false);
+  TellListener(job, *event, false);
   Spread(job, message, {way, peer});
 }
 

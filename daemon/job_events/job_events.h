@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -36,6 +37,11 @@ class JobEvents final : public CommunicatorObserver {
   };
 
   explicit JobEvents(const Services& services);
+
+  /// Sets who hears of each event of a job on this host, whichever daemon has made it, once it was
+  /// told. `began_here` says whether this one has. The listener tells no events itself.
+  using Listener = std::function<void(Job& job, const Event& event, bool began_here)>;
+  void SetListener(Listener listener) { listener_ = std::move(listener); }
 
   /// An event about all of a job, or about what `subject` says.
   struct News {
@@ -82,8 +88,10 @@ class JobEvents final : public CommunicatorObserver {
   static Result<std::string> DataOf(const News& news);
   std::optional<Event> Publish(Job& job, News news);
   void Spread(const Job& job, const EventMessage& message, const JobRelay::CameBy& came_by);
+  void TellListener(Job& job, const Event& event, bool began_here) const;
 
   const Services services_;
+  Listener listener_;
   RateTable caused_by_tenants_;  ///< Events that a tenant can cause as often as it likes.
   std::map<uint64_t, CongestionLevel> congestion_;  ///< By Communicator::id, where there is some.
   /// By Communicator::id: since when cut links slow it down, by the monotonic clock.

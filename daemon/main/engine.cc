@@ -331,6 +331,7 @@ void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
 void Engine::OnPeerLost(transport::PeerId peer) {
   diagnosis_->OnPeerLost(peer);
   membership_->OnPeerLost(peer);
+  if (checkpoint_advisor_.has_value()) checkpoint_advisor_->OnPeerLost();
   if (agents_.has_value()) agents_->OnPeerLost(peer);
   if (sizing_.has_value()) sizing_->OnPeerLost(peer);
   if (checkpoints_.has_value()) checkpoints_->OnPeerLost(peer);

@@ -14,6 +14,7 @@
 #include "daemon/adaptation/job_advisor.h"
 #include "daemon/agents/agents.h"
 #include "daemon/checkpoint/checkpoint_keeper.h"
+#include "daemon/checkpoint_advice/checkpoint_advisor.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator_counts.h"
 #include "daemon/communicator/communicator_log.h"
@@ -84,6 +85,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   EventRooms& events() override { return *events_; }
   RequirementsBook& requirements() override { return *requirements_; }
   JobAdvisor& advisor() override { return *advisor_; }
+  CheckpointAdvisor& checkpoint_advisor() override { return *checkpoint_advisor_; }
   Agents& agents() override { return *agents_; }
   Offers& offers() override { return *offers_; }
   Sizing& sizing() override { return *sizing_; }
@@ -108,6 +110,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
 
   Status JoinCluster(std::shared_ptr<transport::ListeningSockets> listening);
   void OpenRooms();
+  void BeginCheckpointAdvice();
   void BeginSizing();
   Activity ActivityNow() const;
   HostTuning::Means MeansToTune();
@@ -184,10 +187,11 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::unique_ptr<EventRooms> events_;  ///< TellEventsTo makes it; nullptr: nobody hears of them.
   std::optional<RequirementsBook> requirements_;  ///< Likewise: nullopt if there are no events.
   std::optional<JobAdvisor> advisor_;             ///< Likewise.
-  std::optional<Agents> agents_;                  ///< Likewise.
-  std::optional<Offers> offers_;                  ///< Likewise.
-  std::optional<Sizing> sizing_;                  ///< Likewise.
-  std::optional<CheckpointKeeper> checkpoints_;   ///< Likewise.
+  std::optional<CheckpointAdvisor> checkpoint_advisor_;  ///< Likewise.
+  std::optional<Agents> agents_;                         ///< Likewise.
+  std::optional<Offers> offers_;                         ///< Likewise.
+  std::optional<Sizing> sizing_;                         ///< Likewise.
+  std::optional<CheckpointKeeper> checkpoints_;          ///< Likewise.
   std::optional<UsageLedger> usage_;
   // Declared last: their threads post to this engine.
   Background background_;

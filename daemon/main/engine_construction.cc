@@ -178,28 +178,30 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
                                                               .restart = std::move(restart)});
   PolicyConfig policy = FindPolicyTenants(config_.policy, config_.tenants);
   tenants_.SetPolicy(policy);
-  requirements_.emplace(
-      RequirementsBook::Services{.loop = loop_.get(),
-                                 .background = &background_,
-                                 .communicators = &communicators_,
-                                 .by_job = &events_->job_communicators(),
-                                 .relay = &events_->relay(),
-                                 .jobs = &jobs_,
-                                 .host_means =
-                                     [this] {
-                                       return HostMeans{.workers = std::min<int64_t>(
-                                                            config_.workers, kMaxWorkers),
-                                                        .most_floor = control_loop_->MostFloor()};
-                                     },
-                                 .floor_of =
-                                     [this](const Communicator& communicator) {
-                                       return control_loop_->FloorOf(communicator);
-                                     }},
-      std::move(policy));
+  requirements_.emplace(RequirementsBook::Services{
+                            .loop = loop_.get(),
+                            .background = &background_,
+                            .communicators = &communicators_,
+                            .by_job = &events_->job_communicators(),
+                            .relay = &events_->relay(),
+                            .jobs = &jobs_,
+                            .host_means =
+                                [this] {
+                                  return HostMeans{
+                                      .workers = std::min<int64_t>(config_.workers, kMaxWorkers),
+                                      .most_floor = control_loop_->MostFloor()};
+                                },
+                            .floor_of =
+                                [this](const Communicator& communicator) {
+                                  return control_loop_->FloorOf(communicator);
+                                },
+                            .on_terms = [this](Job& job) { checkpoint_advisor_->OnTerms(job); }},
+                        std::move(policy));
   observers_.Add(&*requirements_);
   advisor_.emplace(JobAdvisor::Services{.by_job = &events_->job_communicators(),
                                         .events = &events_->job_events()});
   observers_.Add(&*advisor_);
+  BeginCheckpointAdvice();
   agents_.emplace(AgentServices{.cluster = cluster_.get(),
                                 .attachments = &events_->attachments(),
                                 .by_job = &events_->job_communicators(),
@@ -252,6 +254,21 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
                                                   .keep_seconds = config_.checkpoint.keep_seconds});
   observers_.Add(&*checkpoints_);
   BeginSizing();
+}
+
+void Engine::BeginCheckpointAdvice() {
+  checkpoint_advisor_.emplace(CheckpointAdvisor::Services{.by_job = &events_->job_communicators(),
+                                                          .events = &events_->job_events(),
+                                                          .progress = &*advisor_,
+                                                          .book = &events_->promises(),
+                                                          .keeper = &events_->records(),
+                                                          .cluster = cluster_.get(),
+                                                          .loop = loop_.get()});
+  checkpoint_advisor_->Restore();
+  observers_.Add(&*checkpoint_advisor_);
+  events_->job_events().SetListener([this](Job& job, const Event& event, bool began_here) {
+    checkpoint_advisor_->OnEvent(job, event, began_here);
+  });
 }
 
 void Engine::BeginSizing() {

@@ -142,11 +142,20 @@ void PromiseBook::ForgetOldestPromise() {
 // ---------------------------------------------------------------------------------------------
 // What jobs are told
 
+/// Returns whether an event advises a checkpoint for which nobody waits: many come, and would push
+/// out what is to be answered.
+static bool IsAdviceOfCourse(EventType type, const json& data) {
+  if (type != EventType::kCheckpointAdvised) return false;
+  const auto why = data.find("why");
+  return why != data.end() && (*why == "interval" || *why == "request");
+}
+
 void PromiseBook::OnTold(const Job& job, const Event& event, bool began_here) {
   if (event.type == EventType::kNoticeAnswered) return TakeAnswer(job, event);
   if (!CanBeAnswered(event.type)) return;
   const json data = json::parse(event.data, nullptr, false);
   if (!data.is_object()) return;
+  if (IsAdviceOfCourse(event.type, data)) return;
   const bool maintenance = event.type == EventType::kMaintenanceScheduled;
   const double deadline = SecondsIn(data, maintenance ? "not_before" : "deadline");
   const double now = UnixSeconds();

@@ -40,6 +40,15 @@ class TableGrant {
     Replace(key, policy.least_late_after_seconds, "the provider tells of late ranks no sooner");
   }
 
+  void GrantCheckpoint(const TenantPolicy& policy) {
+    for (const char* const key : {"checkpoint.interval", "checkpoint.most_lost_work"}) {
+      const double* const asked = Find<double>(key);
+      if (asked == nullptr || *asked >= policy.least_checkpoint_interval_seconds) continue;
+      Replace(key, policy.least_checkpoint_interval_seconds,
+              "the provider advises checkpoints no more often");
+    }
+  }
+
  private:
   static constexpr std::string_view kCapped =
       "the provider's policy caps what this tenant's jobs send together";
@@ -182,6 +191,7 @@ Grant GrantOf(const Requirements& asked, const TenantPolicy& policy, const HostM
   TableGrant whole(&grant.granted.values, RequirementKeys(), "", "collectives.", &grant.shortfalls);
   whole.GrantCollectives(policy, host);
   whole.GrantFaults(policy);
+  whole.GrantCheckpoint(policy);
   for (size_t i = 0; i < grant.granted.overrides.size(); ++i) {
     TableGrant(&grant.granted.overrides[i], OverrideKeys(),
                fmt::format("{}[{}].", kOverrideList, i), "", &grant.shortfalls)

@@ -244,6 +244,7 @@ void RequirementsBook::Renew(Job& job, Entry& entry) {
       "job '{}' has other requirements: change {}, {} of them not as asked", job.label(),
       entry.changes, grant.shortfalls.size());
   TellCommunicators(job);
+  if (services_.on_terms) services_.on_terms(job);
 }
 
 void RequirementsBook::TellCommunicators(const Job& job) {

@@ -62,6 +62,8 @@ class RequirementsBook final : public CommunicatorObserver {
     std::function<HostMeans()> host_means = {};
     /// Returns why the floor of a communicator's job does not hold, though it was granted, or OK.
     std::function<Status(const Communicator&)> floor_of = {};
+    /// Hears that something else was granted to a job: Job::terms.
+    std::function<void(Job&)> on_terms = {};
   };
 
   RequirementsBook(Services services, PolicyConfig policy);

@@ -73,6 +73,7 @@ inline constexpr FieldKey<FieldKind::kSeconds> kPromisedNoticeSeconds{"promised_
 inline constexpr FieldKey<FieldKind::kSeconds> kForSeconds{"for_seconds"};
 inline constexpr FieldKey<FieldKind::kSeconds> kDurationSeconds{"duration_seconds"};
 inline constexpr FieldKey<FieldKind::kSeconds> kTookSeconds{"took_seconds"};
+inline constexpr FieldKey<FieldKind::kSeconds> kStallSeconds{"stall_seconds"};
 inline constexpr FieldKey<FieldKind::kSeconds> kPredictedSecondsBefore{"predicted_seconds_before"};
 inline constexpr FieldKey<FieldKind::kSeconds> kPredictedSecondsAfter{"predicted_seconds_after"};
 inline constexpr FieldKey<FieldKind::kCount> kBytes{"bytes"};
@@ -82,6 +83,7 @@ inline constexpr FieldKey<FieldKind::kFactor> kSlowdown{"slowdown"};
 inline constexpr FieldKey<FieldKind::kFactor> kLearningRateFactor{"learning_rate_factor"};
 inline constexpr FieldKey<FieldKind::kFactor> kGain{"gain"};
 inline constexpr FieldKey<FieldKind::kFraction> kConfidence{"confidence"};
+inline constexpr FieldKey<FieldKind::kYesNo> kEpochEnd{"epoch_end"};
 inline constexpr FieldKey<FieldKind::kYesNo> kFollows{"follows"};
 inline constexpr FieldKey<FieldKind::kYesNo> kCanBeMoved{"can_be_moved"};
 inline constexpr FieldKey<FieldKind::kYesNo> kCanBeRefused{"can_be_refused"};

@@ -204,7 +204,8 @@ constexpr EventField kCheckpointAdvisedFields[] = {
     Meaning(kDeadline, "When the window ends."),
     kNotice,
     Required({"why", kChoice, "What the checkpoint is to guard against.", false,
-              "reclaim maintenance host_failing link_failing service_restart price interval"}),
+              "reclaim maintenance host_failing link_failing service_restart price interval "
+              "request"}),
     Meaning(kRanksField, "Ranks whose state is at risk."),
     kRanksUnlisted,
     Meaning(kExpected, "How long the checkpoint is likely to take, as quantiles."),
@@ -216,6 +217,8 @@ constexpr EventField kCheckpointSavedFields[] = {
     Required(kPlaceOfCheckpoint),
     {"bytes", kCount, "Size of all ranks' parts together, in bytes."},
     {"took_seconds", kSeconds, "Time from the first rank's call until it was safe."},
+    {"stall_seconds", kSeconds, "For how long it kept the job from its work."},
+    {"epoch_end", kYesNo, "Whether it was taken at the end of an epoch, so that it stays."},
     kText};
 constexpr EventField kCheckpointLostFields[] = {
     Required(kStep),

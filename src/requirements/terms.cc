@@ -35,6 +35,12 @@ std::optional<Collective> CollectiveNamed(const std::string* name) {
   return std::nullopt;
 }
 
+/// Returns whether a table has a key that begins so.
+bool SaysAnythingOf(const RequirementTable& table, std::string_view prefix) {
+  const auto first = table.lower_bound(prefix);
+  return first != table.end() && first->first.starts_with(prefix);
+}
+
 template <typename Value>
 void Replace(const std::optional<Value>& by, Value* value) {
   if (by.has_value()) *value = *by;
@@ -114,8 +120,25 @@ static ElasticTerms ElasticIn(const RequirementTable& values) {
     if (*offers == "accept") terms.offers = ElasticTerms::Offers::kAccept;
     if (*offers == "decline") terms.offers = ElasticTerms::Offers::kDecline;
   }
-  const auto first = values.lower_bound("elastic.");
-  terms.was_stated = first != values.end() && first->first.starts_with("elastic.");
+  terms.was_stated = SaysAnythingOf(values, "elastic.");
+  return terms;
+}
+
+static CheckpointTerms CheckpointIn(const RequirementTable& values) {
+  CheckpointTerms terms;
+  Take<double>(values, "checkpoint.interval", &terms.interval_seconds);
+  Take<double>(values, "checkpoint.cost", &terms.stall_seconds);
+  Take<double>(values, "checkpoint.most_lost_work", &terms.most_lost_seconds);
+  Take<double>(values, "checkpoint.overhead_cap", &terms.overhead_cap);
+  Take<int64_t>(values, "checkpoint.keep", &terms.keep);
+  if (const auto* const importance = Find<std::string>(values, "checkpoint.importance")) {
+    using enum CheckpointTerms::Importance;
+    if (*importance == "low") terms.importance = kLow;
+    if (*importance == "high") terms.importance = kHigh;
+  }
+  terms.places = Find<std::vector<std::string>>(values, "checkpoint.where");
+  terms.format = Find<std::string>(values, "checkpoint.format");
+  terms.was_stated = SaysAnythingOf(values, "checkpoint.");
   return terms;
 }
 
@@ -137,6 +160,7 @@ JobTerms::JobTerms(Requirements granted, bool may_look)
     Take<double>(values, "job.deadline", &adapt_.deadline);
   }
   elastic_ = ElasticIn(values);
+  checkpoint_ = CheckpointIn(values);
   CollectiveStatement(values, "collectives.").ApplyTo(&whole_);
   overrides_.reserve(granted_.overrides.size());
   for (const RequirementTable& table : granted_.overrides) overrides_.emplace_back(table, "");

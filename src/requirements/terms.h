@@ -94,6 +94,23 @@ struct ElasticTerms {
   bool was_stated = false;  ///< The job has said something in [elastic].
 };
 
+/// How often a job wants to save, and what a lost checkpoint means to it. What is not stated
+/// follows from what is measured.
+struct CheckpointTerms {
+  enum class Importance : uint8_t { kLow = 0, kNormal, kHigh };
+  std::optional<double> interval_seconds = {};
+  Importance importance = Importance::kNormal;
+  std::optional<double> stall_seconds = {};      ///< What a checkpoint costs, as the tenant says.
+  std::optional<double> most_lost_seconds = {};  ///< Work that a failure may cost.
+  std::optional<double> overhead_cap = {};       ///< Part of the time that checkpoints may take.
+  int64_t keep = 0;                              ///< How many are kept; 0: it has not said.
+  /// The places where checkpoints may lie, and their form; nullptr: it has not said. They are valid
+  /// while the JobTerms are that they come from.
+  const std::vector<std::string>* places = nullptr;
+  const std::string* format = nullptr;
+  bool was_stated = false;  ///< The job has said something in [checkpoint].
+};
+
 /// What one table says of how operations are carried out, and of which operations it says so.
 struct CollectiveStatement {
   /// Reads [collectives] or an override, whose keys have this prefix in the table. The table
@@ -145,6 +162,7 @@ class JobTerms {
   const FaultTerms& faults() const { return faults_; }
   const AdaptTerms& adapt() const { return adapt_; }
   const ElasticTerms& elastic() const { return elastic_; }
+  const CheckpointTerms& checkpoint() const { return checkpoint_; }
   JobGoal goal() const { return goal_; }
   bool may_look() const { return may_look_; }
   /// The terms of operations of which no override says anything.
@@ -165,6 +183,7 @@ class JobTerms {
   FaultTerms faults_;
   AdaptTerms adapt_;
   ElasticTerms elastic_;
+  CheckpointTerms checkpoint_;
   JobGoal goal_ = JobGoal::kFastest;
   CollectiveTerms whole_;
   std::vector<CollectiveStatement> overrides_;

@@ -96,6 +96,11 @@ def right_calls(job, event):
         "GET /v1/jobs/{job}/granted": (everybody, of_job),
         "GET /v1/jobs/{job}/progress": (everybody, of_job),
         "POST /v1/jobs/{job}/progress": (everybody, [({"job": job}, "", {"step": 7, "loss": 0.5})]),
+        "GET /v1/jobs/{job}/checkpoints/advice": (everybody, of_job),
+        "POST /v1/jobs/{job}/checkpoints": (everybody, [({"job": job}, "", {})]),
+        "POST /v1/jobs/{job}/checkpoints/reports": (everybody, [
+            ({"job": job}, "", {"step": 7, "where": "storage", "stall_seconds": 2, "seconds": 20,
+                                "bytes": 4096, "epoch_end": True})]),
         "GET /v1/jobs/{job}/tickets": (everybody, of_job),
         "POST /v1/jobs/{job}/tickets": (tenants, [({"job": job}, "", {"uses": 2, "seconds": 60}),
                                                   ({"job": job}, "", {})]),

@@ -183,8 +183,19 @@ def alices_work(library, communicator, rank):
     return "\n".join(dict.fromkeys(heard))[:60000]
 
 
+def alice_saves(world):
+    """Both tenants tell of a checkpoint, so Alice's job is advised when to make others."""
+    for user, job in ((ALICE, ALICES_JOB), (BOB, BOBS_JOB)):
+        def report(job=job):
+            return str(ask(UnixConnection(world.http(world.hosts[1])), "POST", f"/v1/jobs/{job}/checkpoints/reports",
+                           {"step": 7, "where": "peer", "stall_seconds": 0.001, "seconds": 0.01}).status)
+        if as_user(user, report) != "200":
+            raise AssertionError(f"{job} has not told of its checkpoint")
+
+
 def make_things_happen(world, alice):
     """Everything that a daemon may tell of, as far as it can be caused."""
+    alice_saves(world)
     laboratory = world.laboratory
     (world.folder / "stop").touch()
     state = pathlib.Path(f"/proc/{alice.processes[1]}/stat")
@@ -243,7 +254,8 @@ def read_all(world, jobs):
         for words in (("status",), ("status", "--json"), ("jobs",), ("jobs", "--json"),
                       ("jobs", ALICES_JOB), ("jobs", ALICES_JOB, "--json"), ("explain",),
                       ("explain", "--json"), ("explain", ALICES_NAME),
-                      ("explain", ALICES_NAME, "--json"), ("explain", ALICES_NAME, "--history"), ("top", "-n", "1"), ("events",),
+                      ("explain", ALICES_NAME, "--json"), ("explain", ALICES_NAME, "--history"), ("top", "-n", "1"),
+                      ("checkpoints", "advice", ALICES_JOB), ("checkpoints", "advice", ALICES_JOB, "--json"), ("events",),
                       ("events", "--json")):
             world.alice_runs(host, *words)
 

@@ -31,6 +31,7 @@ def test_by_default_nothing_is_given_that_others_would_lack(daemon: Daemon) -> N
         spinning=False,
         compression=True,
         least_late_after="100 ms",
+        least_checkpoint_interval="10 s",
         changes_per_minute=12,
         defaults={},
         tenant=None,

@@ -9,6 +9,15 @@ docs/python.md has an example for each thing. The package needs nothing but Pyth
 
 from harmonaize.async_event_stream import AsyncEventStream
 from harmonaize.caller import Caller, Usage
+from harmonaize.checkpoints import (
+    CheckpointAdvice,
+    FailureRate,
+    Quantiles,
+    SavedCheckpoint,
+    SaveEstimate,
+    SaveInterval,
+    SaveMoment,
+)
 from harmonaize.client import Client, connect
 from harmonaize.errors import (
     AnswerError,
@@ -49,6 +58,7 @@ __all__ = [
     "AnswerTerms",
     "AsyncEventStream",
     "Caller",
+    "CheckpointAdvice",
     "Client",
     "Communicator",
     "CommunicatorRanks",
@@ -58,6 +68,7 @@ __all__ = [
     "Event",
     "EventStream",
     "EventType",
+    "FailureRate",
     "Flight",
     "FlightCommunicator",
     "FlightOperation",
@@ -81,9 +92,14 @@ __all__ = [
     "Promise",
     "Promises",
     "ProposedTerms",
+    "Quantiles",
     "Rank",
     "Requirements",
     "Root",
+    "SaveEstimate",
+    "SaveInterval",
+    "SaveMoment",
+    "SavedCheckpoint",
     "Shortfall",
     "TenantPolicy",
     "Ticket",

@@ -9,6 +9,7 @@ import typing
 
 from harmonaize.async_event_stream import AsyncEventStream
 from harmonaize.caller import Caller, Usage
+from harmonaize.checkpoints import CheckpointAdvice, SaveMoment, SavePlace
 from harmonaize.connection import Connection
 from harmonaize.documents import Fields, T, format_time
 from harmonaize.endpoint import Endpoint, endpoint_for
@@ -167,6 +168,50 @@ class Client:
     def progress(self, job: str) -> Progress:
         """Returns how far a job says that it has come. ProblemError 404: there is no such job."""
         return Progress.from_fields(self._fields("v1", "jobs", job, "progress"))
+
+    # Checkpoints
+
+    def checkpoint_advice(self, job: str) -> CheckpointAdvice:
+        """Returns when a job should save, and from what that follows. ProblemError 404: there is no such job."""
+        return CheckpointAdvice.from_fields(self._fields("v1", "jobs", job, "checkpoints", "advice"))
+
+    def report_save(  # noqa: PLR0913
+        self,
+        job: str,
+        step: int,
+        where: SavePlace,
+        *,
+        stall_seconds: float | None = None,
+        seconds: float | None = None,
+        size: int | None = None,
+        epoch_end: bool = False,
+    ) -> CheckpointAdvice:
+        """Tells of a checkpoint that is safe, and returns the advice that follows. One rank's word is enough.
+
+        The job stood still for `stall_seconds`, and the checkpoint was safe after `seconds`; `size` is in bytes, of all
+        ranks' parts together. The last checkpoint of an epoch is one that stays. The job's ranks hear of it by
+        checkpoint.saved. ProblemError 400: a number is out of range; 404: there is no such job; 409: the job has ended;
+        429: there are too many reports.
+        """
+        known = {
+            "step": step,
+            "where": where,
+            "stall_seconds": stall_seconds,
+            "seconds": seconds,
+            "bytes": size,
+            "epoch_end": epoch_end,
+        }
+        body = {name: value for name, value in known.items() if value is not None}
+        request = Request("POST", path_of("v1", "jobs", job, "checkpoints", "reports"), body=body)
+        return CheckpointAdvice.from_fields(self._answer_to(request))
+
+    def save_now(self, job: str) -> SaveMoment:
+        """Advises a job to save now, and returns what its ranks are told by checkpoint.advised.
+
+        ProblemError 404: there is no such job; 409: the job has ended; 429: that is asked too often.
+        """
+        request = Request("POST", path_of("v1", "jobs", job, "checkpoints"), body={})
+        return SaveMoment.from_fields(self._answer_to(request))
 
     def make_ticket(self, job: str, *, uses: int = 1, seconds: float = 3600) -> NewTicket:
         """Makes a ticket by which up to `uses` processes of this user can join the job within `seconds`.

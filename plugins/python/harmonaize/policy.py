@@ -23,6 +23,7 @@ class TenantPolicy:
     spinning: bool
     compression: bool
     least_late_after: str
+    least_checkpoint_interval: str
     changes_per_minute: int
     defaults: Values = dataclasses.field(hash=False)
     tenant: str | None
@@ -41,6 +42,7 @@ class TenantPolicy:
             spinning=fields.yes("spinning"),
             compression=fields.yes("compression"),
             least_late_after=fields.text("least_late_after"),
+            least_checkpoint_interval=fields.text("least_checkpoint_interval", "10 s"),
             changes_per_minute=fields.integer("changes_per_minute"),
             defaults=fields.fields("defaults").raw,
             tenant=fields.optional_text("tenant"),

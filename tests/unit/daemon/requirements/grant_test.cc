@@ -61,6 +61,16 @@ TEST(GrantOf, WhatThePolicyAllowsIsGrantedAsAsked) {
   EXPECT_FALSE(GrantOf(Asked("collectives.priority = 1"), generous, {}).keeps_looking);
 }
 
+TEST(GrantOf, CheckpointsAreAdvisedNoMoreOftenThanThePolicyAllows) {
+  const Requirements asked =
+      Asked("checkpoint.interval = '2 s'\ncheckpoint.most_lost_work = '1 min'");
+  const Grant grant = GrantOf(asked, {}, {});
+  EXPECT_EQ(KeysOf(grant), "checkpoint.interval=\"10 s\";");
+  const TenantPolicy slow{.least_checkpoint_interval_seconds = 600};
+  EXPECT_EQ(KeysOf(GrantOf(asked, slow, {})),
+            "checkpoint.interval=\"10 min\";checkpoint.most_lost_work=\"10 min\";");
+}
+
 TEST(GrantOf, AFloorThatTheHostCannotKeepIsLessOrRefusedWithItsReason) {
   const TenantPolicy generous{.most_bandwidth_floor = 2e9};
   const Requirements asked = Asked("collectives.bandwidth_floor = '5 GB/s'");
