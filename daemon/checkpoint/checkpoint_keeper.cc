@@ -38,6 +38,12 @@ uint64_t SaveNumber(uint64_t key, uint64_t round) {
   return MixBits(key ^ MixBits(round));
 }
 
+/// Returns the stall that a rank tells, or 0 for what cannot be one: a year is the longest.
+double SoundStall(double seconds) {
+  constexpr double kMostSeconds = 365 * 86400.0;
+  return seconds >= 0 && seconds <= kMostSeconds ? seconds : 0;
+}
+
 }  // namespace
 
 CheckpointKeeper::CheckpointKeeper(const Services& services)
@@ -155,8 +161,11 @@ Status CheckpointKeeper::Commit(uint32_t session, uint32_t buffer, const Commitm
   part->bytes = commitment.bytes;
   part->is_kept = commitment.is_kept;
   part->saved_seconds = UnixSeconds();
-  const SaveRounds::Part saved = {
-      .rank = part->rank, .round = round, .step = part->step, .bytes = part->bytes};
+  const SaveRounds::Part saved = {.rank = part->rank,
+                                  .round = round,
+                                  .step = part->step,
+                                  .bytes = part->bytes,
+                                  .stall_seconds = SoundStall(commitment.stall_seconds)};
   HostGroup* const group = communicator->host_group();
   if (group == nullptr || group->is_home()) {
     TakePart(*communicator, saved);
@@ -165,7 +174,8 @@ Status CheckpointKeeper::Commit(uint32_t session, uint32_t buffer, const Commitm
                                      .rank = saved.rank,
                                      .round = saved.round,
                                      .step = saved.step,
-                                     .bytes = saved.bytes});
+                                     .bytes = saved.bytes,
+                                     .stall_seconds = saved.stall_seconds});
   }
   return Status::Ok();
 }
@@ -239,7 +249,8 @@ void CheckpointKeeper::TellSaved(const Communicator& communicator, const Saves& 
   data.Set(fields::kStep, saves.complete.step)
       .Set(fields::kWhere, at_peer ? "peer" : "memory")
       .Set(fields::kBytes, saves.rounds->bytes())
-      .Set(fields::kTookSeconds, took);
+      .Set(fields::kTookSeconds, took)
+      .Set(fields::kStallSeconds, saves.rounds->stall_seconds());
   services_.events->Tell(*communicator.job(),
                          {.type = EventType::kCheckpointSaved, .data = std::move(data)});
 }
@@ -368,9 +379,11 @@ void CheckpointKeeper::OnPartSaved(transport::PeerId peer, const PartSavedMessag
                         group->MaySpeakFor(message.rank, peer);
   if (!may_tell) return;
   if (message.at_peer) return TakeCopy(*communicator, message.rank, message.round);
-  TakePart(
-      *communicator,
-      {.rank = message.rank, .round = message.round, .step = message.step, .bytes = message.bytes});
+  TakePart(*communicator, {.rank = message.rank,
+                           .round = message.round,
+                           .step = message.step,
+                           .bytes = message.bytes,
+                           .stall_seconds = message.stall_seconds});
 }
 
 /// The home passes a choice on to the other hosts.

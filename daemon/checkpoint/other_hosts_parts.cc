@@ -51,11 +51,11 @@ Result<PartPlace> PlaceOf(const std::string& address, uint64_t bytes,
 }
 
 /// Returns what is told of a job's parts, the newest saves first.
-std::vector<SaveView> ViewsOf(const KeptParts::ByBuffer& parts) {
-  std::map<uint64_t, SaveView> views;
+std::vector<HeldSave> ViewsOf(const KeptParts::ByBuffer& parts) {
+  std::map<uint64_t, HeldSave> views;
   for (const auto& [buffer, part] : parts) {
     if (part.state == PartState::kNothing) continue;
-    SaveView& view = views[part.save];
+    HeldSave& view = views[part.save];
     if (std::find(view.parts.begin(), view.parts.end(), part.rank) != view.parts.end()) continue;
     view.save = part.save;
     view.step = part.step;
@@ -66,10 +66,10 @@ std::vector<SaveView> ViewsOf(const KeptParts::ByBuffer& parts) {
     view.bytes = AddUpTo(view.bytes, part.bytes);
     view.parts.push_back(part.rank);
   }
-  std::vector<SaveView> newest_first;
+  std::vector<HeldSave> newest_first;
   for (auto& [save, view] : views) newest_first.push_back(std::move(view));
   std::sort(newest_first.begin(), newest_first.end(),
-            [](const SaveView& one, const SaveView& other) { return one.saved > other.saved; });
+            [](const HeldSave& one, const HeldSave& other) { return one.saved > other.saved; });
   if (newest_first.size() > kMostSavesTold) newest_first.resize(kMostSavesTold);
   return newest_first;
 }
@@ -98,7 +98,7 @@ void OtherHostsParts::List(const Communicator& communicator, Listed listed) {
       communicator, [this, job, listed = std::move(listed)](std::vector<HostSaves> hosts) {
         Holders holders = {.of_part = {}, .until_ns = MonotonicNanoseconds() + kRememberNs};
         for (const HostSaves& host : hosts) {
-          for (const SaveView& save : host.saves) {
+          for (const HeldSave& save : host.saves) {
             for (const int rank : save.parts)
               holders.of_part.try_emplace({save.save, rank}, host.peer);
           }

@@ -25,7 +25,7 @@ class EventLoop;
 /// Parts that another host has.
 struct HostSaves {
   transport::PeerId peer = 0;
-  std::vector<SaveView> saves;
+  std::vector<HeldSave> saves;
 };
 
 /// Asks other hosts which parts of a job's checkpoints they have, and where one can be read.

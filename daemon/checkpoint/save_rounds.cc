@@ -1,6 +1,6 @@
 #include "daemon/checkpoint/save_rounds.h"
 
-#include <utility>
+#include <algorithm>
 
 #include "src/base/saturating.h"
 
@@ -21,6 +21,7 @@ Result<bool> SaveRounds::Take(const Part& part) {
     first_rank_ = part.rank;
     open_step_ = part.step;
     open_bytes_ = 0;
+    open_stall_seconds_ = 0;
   } else if (part.step != open_step_) {
     failure_ = InvalidUsage(
         "ranks save different steps at the same time: rank {} saves step {}, rank {} step {}",
@@ -29,10 +30,12 @@ Result<bool> SaveRounds::Take(const Part& part) {
   }
   newest = part.round;
   open_bytes_ = AddUpTo(open_bytes_, part.bytes);
+  open_stall_seconds_ = std::max(open_stall_seconds_, part.stall_seconds);
   if (++parts_ < newest_of_rank_.size()) return false;
   complete_ = part.round;
   step_ = open_step_;
   bytes_ = open_bytes_;
+  stall_seconds_ = open_stall_seconds_;
   parts_ = 0;
   return true;
 }

@@ -21,6 +21,7 @@ class SaveRounds {
     uint64_t round = 0;
     uint64_t step = 0;
     uint64_t bytes = 0;
+    double stall_seconds = 0;  ///< For how long the save has kept the rank from its work.
   };
   /// Takes in a part. A part that comes again changes nothing. Returns whether the round is
   /// complete now. Errors: kInvalidUsage if ranks save different steps in one round, after which no
@@ -32,6 +33,8 @@ class SaveRounds {
   /// The step, and the bytes of all parts together, of the round that was completed last.
   uint64_t step() const { return step_; }
   uint64_t bytes() const { return bytes_; }
+  /// The longest stall of a rank in it, in seconds.
+  double stall_seconds() const { return stall_seconds_; }
   /// Why no further round becomes complete; ok: one may.
   const Status& failure() const { return failure_; }
 
@@ -40,11 +43,13 @@ class SaveRounds {
   uint64_t complete_ = 0;
   uint64_t step_ = 0;
   uint64_t bytes_ = 0;
+  double stall_seconds_ = 0;
   // The open round.
   size_t parts_ = 0;
   int first_rank_ = 0;
   uint64_t open_step_ = 0;
   uint64_t open_bytes_ = 0;
+  double open_stall_seconds_ = 0;
   Status failure_;
 };
 

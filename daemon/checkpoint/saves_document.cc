@@ -43,7 +43,7 @@ json Describe(uint64_t save, const SaveHere& here) {
           {"parts_elsewhere", here.elsewhere}};
 }
 
-void AddOther(const SaveView& view, SaveHere* save) {
+void AddOther(const HeldSave& view, SaveHere* save) {
   save->step = view.step;
   save->ranks = view.ranks;
   save->is_complete |= view.complete;
@@ -72,7 +72,7 @@ json SavesDocument(const KeptParts::ByBuffer* parts, const std::vector<HostSaves
     }
   }
   for (const HostSaves& host : others) {
-    for (const SaveView& view : host.saves) AddOther(view, &saves[view.save]);
+    for (const HeldSave& view : host.saves) AddOther(view, &saves[view.save]);
   }
   std::vector<std::pair<uint64_t, SaveHere>> newest_first(saves.begin(), saves.end());
   std::sort(newest_first.begin(), newest_first.end(), [](const auto& one, const auto& other) {

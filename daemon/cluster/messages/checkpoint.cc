@@ -13,10 +13,10 @@ using fields::InRange;
 using fields::IsAmount;
 using fields::kMostRanks;
 
-HARMONAIZE_FIELDS(PartSavedMessage, about, rank, round, step, bytes, at_peer)
+HARMONAIZE_FIELDS(PartSavedMessage, about, rank, round, step, bytes, stall_seconds, at_peer)
 HARMONAIZE_FIELDS(RoundCompleteMessage, about, round, step, peer_round, status)
 HARMONAIZE_FIELDS(ChoiceMessage, about, number, choice)
-HARMONAIZE_FIELDS(SaveView, save, step, ranks, complete, kept, saved, bytes, parts)
+HARMONAIZE_FIELDS(HeldSave, save, step, ranks, complete, kept, saved, bytes, parts)
 HARMONAIZE_FIELDS(AskSavesMessage, call, user, job)
 HARMONAIZE_FIELDS(SavesMessage, call, saves)
 HARMONAIZE_FIELDS(AskPartMessage, call, user, job, save, rank)
@@ -27,7 +27,7 @@ HARMONAIZE_FIELDS(PartKeptMessage, about, round, rank, status)
 
 static bool IsSound(const PartSavedMessage& part) {
   return part.about != 0 && InRange(part.rank, kMostRanks) && part.round != 0 &&
-         part.step <= INT64_MAX && part.bytes <= INT64_MAX;
+         part.step <= INT64_MAX && part.bytes <= INT64_MAX && IsAmount(part.stall_seconds);
 }
 
 static bool IsSound(const RoundCompleteMessage& message) {
@@ -44,7 +44,7 @@ static bool IsRank(int rank, int ranks) {
   return ranks >= 1 && ranks <= kMostRanks && InRange(rank, ranks);
 }
 
-static bool IsSound(const SaveView& save) {
+static bool IsSound(const HeldSave& save) {
   return save.step <= INT64_MAX && save.ranks >= 1 && save.ranks <= kMostRanks &&
          IsAmount(save.saved) && AllBelow(save.parts, save.ranks) && AllDifferent(save.parts);
 }

@@ -21,6 +21,7 @@ struct PartSavedMessage {
   uint64_t round = 0;
   uint64_t step = 0;
   uint64_t bytes = 0;
+  double stall_seconds = 0;  ///< For how long the save has kept the rank from its work.
   bool at_peer = false;
 };
 
@@ -51,7 +52,7 @@ struct ChoiceMessage {
 inline constexpr size_t kMostSavesTold = 16;
 
 /// Parts of one save that a host has.
-struct SaveView {
+struct HeldSave {
   uint64_t save = 0;
   uint64_t step = 0;
   int ranks = 1;
@@ -72,7 +73,7 @@ struct AskSavesMessage {
 struct SavesMessage {
   static constexpr MessageKind kKind = MessageKind::kSaves;
   uint64_t call = 0;
-  std::vector<SaveView> saves{};
+  std::vector<HeldSave> saves{};
 };
 
 /// Bytes of a TransferTicket.
