@@ -19,6 +19,8 @@ constexpr double kSecondsOfDay = 86400;
 /// Largest step, and most bytes of a checkpoint, that a report may tell of: whole numbers that a
 /// double holds.
 constexpr double kMostReportedNumber = 0x1p53;
+/// Most bytes of the reason why a checkpoint is not safe: those of a writer's message.
+constexpr size_t kMostFailureBytes = 4096;
 
 json MomentOf(double unix_seconds) {
   return TimeText(static_cast<int64_t>(unix_seconds * 1e6) * 1000);
@@ -113,8 +115,8 @@ json AdviceDocument(const Job& job, const CheckpointAdvice& advice) {
 }
 
 Result<SavedReport> SavedReportIn(const std::string& text) {
-  static constexpr std::string_view kFields[] = {"step",  "stall_seconds", "seconds",
-                                                 "bytes", "where",         "epoch_end"};
+  static constexpr std::string_view kFields[] = {"step",  "stall_seconds", "seconds", "bytes",
+                                                 "where", "epoch_end",     "failed"};
   JsonBody body(text, kFields);
   body.Need("step", "the step of the checkpoint");
   body.Need("where", "where it lies: memory, peer or storage");
@@ -125,6 +127,7 @@ Result<SavedReport> SavedReportIn(const std::string& text) {
   const std::optional<double> bytes = body.Number("bytes", 0, kMostReportedNumber);
   const std::optional<std::string> where = body.Text("where", 16);
   report.is_epoch_end = body.YesNo("epoch_end").value_or(false);
+  report.failure = body.Text("failed", kMostFailureBytes).value_or("");
   HZ_RETURN_IF_ERROR(body.status());
   if (std::floor(*step) != *step) {
     return InvalidArgument("'step' must be a whole number, and is {:g}", *step);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -12,7 +13,11 @@
 #include "daemon/api/json_body.h"
 #include "daemon/api/named_job.h"
 #include "daemon/api/route_row.h"
+#include "daemon/checkpoint/checkpoint_keeper.h"
+#include "daemon/checkpoint/saves_document.h"
+#include "daemon/job_events/event_rooms.h"
 #include "daemon/jobs/job_table.h"
+#include "daemon/tenant/tenant.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -71,10 +76,30 @@ void ServeSaveNow(const ApiServices& services, std::shared_ptr<HttpExchange> exc
                    });
 }
 
+/// Lists what is in memory, here and at the other hosts of the job.
+void ServeKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
+               const HttpParameters& parameters) {
+  const HttpCaller caller = exchange->request().caller;
+  AnswerLater(
+      services, std::move(exchange), 200,
+      [caller, which = parameters.at("job")](EngineRooms& rooms, AnswerDone done) {
+        const Result<Job*> job = CallersJob(rooms, caller, which);
+        if (!job.ok()) return done(job.status());
+        CheckpointKeeper& keeper = rooms.checkpoints();
+        const JobTable::Key key = {(*job)->tenant->identity.number, (*job)->id};
+        const Communicator* const largest = rooms.events().job_communicators().Largest(**job);
+        if (largest == nullptr) return done(SavesDocument(keeper.parts().Of(key)));
+        keeper.others().List(*largest, [&keeper, key, done](const std::vector<HostSaves>& others) {
+          done(SavesDocument(keeper.parts().Of(key), others));
+        });
+      });
+}
+
 }  // namespace
 
 std::vector<HttpRoute> CheckpointRoutes(const ApiServices& services) {
   static constexpr RouteRow kRows[] = {
+      {"GET", "/v1/jobs/{job}/checkpoints", HttpAudience::kTenants, ServeKept},
       {"GET", "/v1/jobs/{job}/checkpoints/advice", HttpAudience::kTenants, ServeAdvice},
       {"POST", "/v1/jobs/{job}/checkpoints/reports", HttpAudience::kTenants, ServeReport},
       {"POST", "/v1/jobs/{job}/checkpoints", HttpAudience::kTenants, ServeSaveNow}};

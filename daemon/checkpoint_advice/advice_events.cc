@@ -96,4 +96,12 @@ JobEvents::News NewsOf(const SavedReport& report) {
   return {EventType::kCheckpointSaved, "", std::move(data)};
 }
 
+JobEvents::News FailureNewsOf(const SavedReport& report) {
+  EventData data(EventType::kCheckpointLost,
+                 fmt::format("the checkpoint of step {} is not safe ({}): {}", report.step,
+                             NameOf(report.place), report.failure));
+  data.Set(fields::kStep, report.step).Set(fields::kWhere, NameOf(report.place));
+  return {EventType::kCheckpointLost, "", std::move(data)};
+}
+
 }  // namespace harmonaize::daemon

@@ -13,6 +13,8 @@ JobEvents::News NewsOf(const SaveMoment& moment, const SaveInterval& interval, d
 
 /// Returns what a job is told of a checkpoint that is safe: checkpoint.saved.
 JobEvents::News NewsOf(const SavedReport& report);
+/// Returns the event that tells of a checkpoint that is not safe. Requires: the report says why.
+JobEvents::News FailureNewsOf(const SavedReport& report);
 
 /// Returns a moment in one sentence, for people.
 std::string SaveSentence(const SaveMoment& moment, const SaveInterval& interval,

@@ -158,6 +158,14 @@ Status CheckpointAdvisor::OnSaved(Job& job, const SavedReport& report) {
     return InvalidUsage("{} jobs of yours that save are here, which is as many as are advised",
                         kMostJobsOfTenant);
   }
+  if (!report.failure.empty()) {
+    entry->saves.TakeLost(report.step, report.place);
+    Keep(KeyOf(job), *entry);
+    if (services_.events->MayTellMore(job.tenant->identity)) {
+      services_.events->Tell(job, FailureNewsOf(report));
+    }
+    return Status::Ok();
+  }
   // The event that tells of it is heard here, too, and is no news then.
   if (!entry->saves.Take(report, UnixSeconds())) return Status::Ok();
   Keep(KeyOf(job), *entry);

@@ -23,6 +23,7 @@ struct SavedReport {
   std::optional<double> safe_seconds = {};   ///< From its begin until it was safe.
   std::optional<uint64_t> bytes = {};
   bool is_epoch_end = false;
+  std::string failure = {};  ///< Why it is not safe there, and will not be; "": it is.
 
   bool operator==(const SavedReport&) const = default;
 };

@@ -42,7 +42,7 @@ constexpr EventTypeInfo kTypes[] = {
     {kCheckpointSaved, "checkpoint.saved", kInfo,
      "All ranks' parts of a checkpoint are safe at the place that is named.", 1},
     {kCheckpointLost, "checkpoint.lost", kError,
-     "A checkpoint that was saved cannot be read from there any more.", 1},
+     "A checkpoint could not be stored there, or cannot be read from there any more.", 1},
     {kAdaptationAdvised, "adaptation.advised", kInfo,
      "Another value within the job's [adapt] ranges fits better what the infrastructure gives.", 1},
     {kPlanChanged, "plan.changed", kInfo,
