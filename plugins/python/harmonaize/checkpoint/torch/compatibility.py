@@ -1,0 +1,27 @@
+"""What torch.distributed.checkpoint is called in PyTorch 1.13, and in those from 2.0 on."""
+
+from __future__ import annotations
+
+import importlib
+import typing
+
+_PACKAGES = ("torch.distributed.checkpoint", "torch.distributed._shard.checkpoint")
+
+
+def part(name: str) -> typing.Any:
+    """Returns a module of torch.distributed.checkpoint. ImportError: this PyTorch has none."""
+    for package in _PACKAGES:
+        try:
+            return importlib.import_module(f"{package}.{name}")
+        except ModuleNotFoundError as error:
+            missing = error
+    raise ImportError(f"this PyTorch has no torch.distributed.checkpoint: install 1.13 or later ({missing})")
+
+
+def tensor_properties(dtype: typing.Any) -> typing.Any:
+    """Returns the properties of a plain tensor of a type."""
+    try:
+        kind = part("metadata").TensorProperties
+    except AttributeError:
+        from torch.distributed._shard.sharded_tensor.metadata import TensorProperties as kind  # noqa: PLC0415
+    return kind(dtype=dtype)
