@@ -197,7 +197,7 @@ def read_replicated(one: nccl.Communicator, folder: str | None, step: int) -> No
 def none(one: nccl.Communicator, folder: str | None) -> None:
     said = raised(checkpoint.NoCheckpointError, checkpoint.open, one, folder)
     assert "there is no checkpoint of this job in memory" in said, said
-    for nothing in ("/", "/nowhere"):
+    for nothing in ("/", "/nowhere/store"):
         raised(checkpoint.NoCheckpointError, checkpoint.open, one, nothing)
         raised(checkpoint.NoCheckpointError, checkpoint.open, None, nothing)
     say("right")

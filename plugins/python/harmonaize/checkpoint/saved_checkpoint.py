@@ -27,7 +27,9 @@ Array = typing.Any
 
 _NEWEST = -1
 # Sentences of the library that tell of no checkpoint, rather than of one that cannot be read.
-_NONE_THERE = re.compile("there is no checkpoint|has no committed checkpoint|is no store")
+_NONE_THERE = re.compile(
+    "there is no checkpoint|has no committed checkpoint|is no store|cannot open the folder .*: No such file or directory"
+)
 
 
 @dataclasses.dataclass(frozen=True)
