@@ -1,6 +1,6 @@
 """Checkpoints of ranks that use PyTorch, by its distributed checkpoints and by the package's own calls.
 
-They run with every PyTorch from 1.13 on; what that one lacks is left out.
+They run with every PyTorch from 1.13 on. Where its distributed checkpoints cannot be used, they are left out.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import pytest
 from checkpoint_jobs import expect_right, save_and_die
 from daemons import Daemon, daemon_in_folder
 
-pytest.importorskip("torch", reason="PyTorch is not installed: scripts/install-torch.sh installs it")
-pytest.importorskip("numpy", reason="NumPy is not installed: pip install numpy, or Debian's python3-numpy")
+for needed in ("torch", "numpy"):
+    if importlib.util.find_spec(needed) is None:
+        pytest.skip(f"{needed} is not installed: scripts/install-torch.sh installs both", allow_module_level=True)
 
 PROGRAM = "torch_checkpoint_rank.py"
 
 newer = pytest.mark.skipif(
-    importlib.util.find_spec("torch.distributed.checkpoint") is None, reason="PyTorch 1.13 has no such call"
+    importlib.util.find_spec("torch.distributed.checkpoint") is None, reason="PyTorch has no distributed checkpoints"
 )
 
 
-@pytest.mark.parametrize("act", ["save", pytest.param("save_async", marks=newer)])
+@newer
+@pytest.mark.parametrize("act", ["save", "save_async"])
 def test_other_numbers_of_ranks_load_from_memory_what_dead_ones_have_saved(
     daemon: Daemon, tmp_path: pathlib.Path, act: str
 ) -> None:
@@ -32,7 +34,8 @@ def test_other_numbers_of_ranks_load_from_memory_what_dead_ones_have_saved(
         expect_right(daemon, tmp_path, f"torch-{act}", size, PROGRAM, "load", "-")
 
 
-@pytest.mark.parametrize("act", ["save", pytest.param("save_async", marks=newer)])
+@newer
+@pytest.mark.parametrize("act", ["save", "save_async"])
 def test_other_numbers_of_ranks_load_from_the_folder_when_the_daemon_is_gone(
     tmp_path: pathlib.Path, act: str
 ) -> None:

@@ -13,9 +13,10 @@ def part(name: str) -> typing.Any:
     for package in _PACKAGES:
         try:
             return importlib.import_module(f"{package}.{name}")
-        except ModuleNotFoundError as error:
-            missing = error
-    raise ImportError(f"this PyTorch has no torch.distributed.checkpoint: install 1.13 or later ({missing})")
+        # PyTorch 1.13 fails with a ValueError under Python 3.11.
+        except (ModuleNotFoundError, ValueError) as error:
+            missing: Exception = error
+    raise ImportError(f"this PyTorch's torch.distributed.checkpoint cannot be used: install 2.0 or later ({missing})")
 
 
 def tensor_properties(dtype: typing.Any) -> typing.Any:
