@@ -11,7 +11,7 @@ from elastic_jobs import ElasticJob, elastic_job
 
 
 @contextlib.contextmanager
-def _ranks(
+def _ranks(  # noqa: PLR0913
     daemon: Daemon, folder: pathlib.Path, name: str, size: int, program: str, words: typing.Sequence[object]
 ) -> typing.Iterator[ElasticJob]:
     """Ranks that do one thing. Their output is in a folder of its own."""
@@ -21,16 +21,14 @@ def _ranks(
         yield job
 
 
-def expect_right(  # noqa: PLR0913
-    daemon: Daemon, folder: pathlib.Path, name: str, size: int, program: str, *words: object
-) -> list[str]:
+def expect_right(daemon: Daemon, folder: pathlib.Path, name: str, size: int, program: str, *words: object) -> list[str]:
     """Runs ranks, all of which have to end in order and right. Returns what rank 0 has said."""
     with _ranks(daemon, folder, name, size, program, words) as job:
         assert [job.ends(rank) for rank in range(size)] == ["right"] * size
         return job.said(0)
 
 
-def save_and_die(daemon: Daemon, folder: pathlib.Path, name: str, size: int, program: str, *words: object) -> None:  # noqa: PLR0913
+def save_and_die(daemon: Daemon, folder: pathlib.Path, name: str, size: int, program: str, *words: object) -> None:
     """Runs ranks that save, and kills all of them."""
     with _ranks(daemon, folder, name, size, program, words) as job:
         for rank in range(size):

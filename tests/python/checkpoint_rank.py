@@ -9,7 +9,6 @@ import os
 import pathlib
 import signal
 import sys
-import time
 import typing
 
 import numpy as np
@@ -57,7 +56,10 @@ def shard(full: typing.Any, dimension: int) -> checkpoint.Shard:
 def sharded_state(step: int) -> dict[str, typing.Any]:
     """Returns this rank's part of a model's state."""
     layers = [
-        {"weight": shard(whole(f"w{one}", (50, 30), "float32", step), 0), "rare": shard(whole(f"r{one}", (3,), "int16", step), 0)}
+        {
+            "weight": shard(whole(f"w{one}", (50, 30), "float32", step), 0),
+            "rare": shard(whole(f"r{one}", (3,), "int16", step), 0),
+        }
         for one in range(3)
     ]
     return {
@@ -172,7 +174,9 @@ def read(one: nccl.Communicator, folder: str | None, step: int) -> None:
 
 
 def refusals_of_reading(saved: checkpoint.SavedCheckpoint, step: int) -> None:
-    said = raised(checkpoint.CheckpointError, saved.read_into, {"scalar": np.zeros((), np.float32), "other": np.zeros(1)})
+    said = raised(
+        checkpoint.CheckpointError, saved.read_into, {"scalar": np.zeros((), np.float32), "other": np.zeros(1)}
+    )
     assert said == f"the checkpoint of step {step} has no 'other'; with strict=False the rest is read", said
     partly = {"scalar": np.zeros((), np.float32), "other": np.ones(1), "more": 7}
     assert saved.read_into(partly, strict=False) == ["other", "more"]
@@ -210,13 +214,17 @@ def refusals(one: nccl.Communicator, folder: str | None) -> None:
     assert "use another key" in raised(ValueError, saver.save, 1, {"a.": {".b": array}})
     assert "control character" in raised(ValueError, saver.save, 1, {"a\n": array})
     assert "of the package itself" in raised(ValueError, saver.save, 1, {"harmonaize": {"values": array}})
-    assert "two values of the state have the name 'a.b'" in raised(ValueError, saver.save, 1, {"a": {"b": 1}, "a.b": array})
+    assert "two values of the state have the name 'a.b'" in raised(
+        ValueError, saver.save, 1, {"a": {"b": 1}, "a.b": array}
+    )
     assert "'f' is a function, which a checkpoint does not keep" in raised(TypeError, saver.save, 1, {"f": raised})
     assert "byte order" in raised(TypeError, saver.save, 1, {"a": np.zeros(2, ">f4")})
     assert "complex128" in raised(TypeError, saver.save, 1, {"a": np.zeros(2, complex)})
     outside = checkpoint.Shard(array, (4,), (2,))
     assert "does not lie in (4,)" in raised(ValueError, saver.save, 1, {"a": outside})
-    assert "different numbers of dimensions" in raised(ValueError, saver.save, 1, {"a": checkpoint.Shard(array, (4, 1), (0,))})
+    assert "different numbers of dimensions" in raised(
+        ValueError, saver.save, 1, {"a": checkpoint.Shard(array, (4, 1), (0,))}
+    )
     assert "not in 'tape'" in raised(ValueError, saver.wait, 1, "tape")
     assert "among the last 16" in raised(nccl.NcclError, saver.state, 99)
     # After all of these a save still goes well, and one of two shapes is told when it is read.
@@ -228,7 +236,13 @@ def refusals(one: nccl.Communicator, folder: str | None) -> None:
     saver.close()
     saver.close()
     assert "was closed" in raised(ValueError, saver.save, 2, {"a": array})
-    for wrong in ({"format": "zip"}, {"keep": -1}, {"most_bytes_per_second": -1.0}, {"threads": 1000}, {"folder": "not/absolute"}):
+    for wrong in (
+        {"format": "zip"},
+        {"keep": -1},
+        {"most_bytes_per_second": -1.0},
+        {"threads": 1000},
+        {"folder": "not/absolute"},
+    ):
         raised(nccl.NcclError, checkpoint.Checkpointer, one, **wrong)
     say("right")
 
@@ -260,7 +274,7 @@ def exception(one: nccl.Communicator, _: str | None) -> None:
         with checkpoint.Checkpointer(one) as saver:
             saver.save(5, {"a": np.full(10, 5.0)}, replicated=True)
             saver.wait(5, "memory", 60)
-            raise RuntimeError("the training has failed")
+            raise RuntimeError("the training has failed")  # noqa: TRY301
     except RuntimeError:
         pass
     found = {"a": np.zeros(10)}

@@ -1,5 +1,5 @@
-"""A rank of an elastic training with checkpoints: elastic_checkpoint_rank.py FOLDER EVERY [torch]. FOLDER "-": in memory
-alone; EVERY 0: when advised.
+"""A rank of an elastic training with checkpoints: elastic_checkpoint_rank.py FOLDER EVERY [torch]. FOLDER "-": in
+memory alone; EVERY 0: when advised.
 
 Each step adds its number to all elements, so that the state tells which steps it has. Lines of the input are orders:
 "leave" and "stop". It prints a line for each membership, with the step from which it goes on, and for each step.

@@ -117,7 +117,7 @@ def test_a_checkpoint_that_the_provider_advises_is_saved(daemon: Daemon, tmp_pat
         daemon.operator().call(
             "POST",
             "/v1/events",
-            {"job": "advised", "type": "checkpoint.advised", "data": {"reason": "test", "text": "save now"}},
+            {"job": "advised", "type": "checkpoint.advised", "data": {"why": "interval", "text": "save now"}},
         )
         job.await_steps(0, 1, more=200)
         job.kill(0, 1)

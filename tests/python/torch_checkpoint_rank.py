@@ -39,9 +39,11 @@ class Odd:
         self.number = number
 
     def __eq__(self, other: object) -> bool:
+        """Compares the numbers."""
         return isinstance(other, Odd) and other.number == self.number
 
     def __hash__(self) -> int:
+        """Hashes the number."""
         return hash(self.number)
 
 
@@ -249,7 +251,9 @@ def foreign(folder: str | None) -> None:
     checkpoint.load(found, communicator_of_group(), folder + ".pt")
     assert_same(found, plain_state(6))
     moved = {"w": torch.zeros(300, 400)}
-    checkpoint.load({"net": moved}, communicator_of_group(), folder + ".pt", rename=lambda name: name.removeprefix("net."))
+    checkpoint.load(
+        {"net": moved}, communicator_of_group(), folder + ".pt", rename=lambda name: name.removeprefix("net.")
+    )
     assert_same(moved["w"], plain_state(6)["w"])
     say("right")
 

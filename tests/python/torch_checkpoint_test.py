@@ -36,9 +36,7 @@ def test_other_numbers_of_ranks_load_from_memory_what_dead_ones_have_saved(
 
 @newer
 @pytest.mark.parametrize("act", ["save", "save_async"])
-def test_other_numbers_of_ranks_load_from_the_folder_when_the_daemon_is_gone(
-    tmp_path: pathlib.Path, act: str
-) -> None:
+def test_other_numbers_of_ranks_load_from_the_folder_when_the_daemon_is_gone(tmp_path: pathlib.Path, act: str) -> None:
     store = tmp_path / "store"
     with daemon_in_folder() as first:
         save_and_die(first, tmp_path, "torch-store", 2, PROGRAM, act, store)

@@ -43,9 +43,10 @@ class SaveState:
 class Checkpointer:
     """Saves a job's state again and again. All ranks of the communicator make one, and call `save` in the same order.
 
-    A save copies the rank's part into memory that the daemon keeps beyond the rank's end, and goes on; a process of its own,
-    harmonaize-writer, stores it in `folder`. As a context manager it gives the memory back where the block ends in order;
-    where an exception leaves the block, the last checkpoint stays in the daemon's keeping, for those that come after.
+    A save copies the rank's part into memory that the daemon keeps beyond the rank's end, and goes on; a process of its
+    own, harmonaize-writer, stores it in `folder`. As a context manager it gives the memory back where the block ends in
+    order; where an exception leaves the block, the last checkpoint stays in the daemon's keeping, for those that come
+    after.
 
     It may be used from several threads.
     """
@@ -61,15 +62,16 @@ class Checkpointer:
         linger: float = 600.0,
         threads: int = 0,
     ) -> None:
-        """Takes the communicator of all ranks, which has to stay until the last save, and the folder of the store, which all
-        hosts share; None: checkpoints stay in memory.
+        """Takes the communicator of all ranks, which has to stay until the last save, and the folder of the store,
+        which all hosts share; None: checkpoints stay in memory.
 
-        `format` is the form in which an export takes no copies: 'safetensors', 'dcp' or 'ucp'. The newest `keep` checkpoints
-        stay in the folder, and those of an epoch's end; 0: all. The rank's writer writes at most so many bytes a second, and
-        for `linger` seconds after the rank's end. `threads` copy; 0: the rank's share of its processors.
+        `format` is the form in which an export takes no copies: 'safetensors', 'dcp' or 'ucp'. The newest `keep`
+        checkpoints stay in the folder, and those of an epoch's end; 0: all. The rank's writer writes at most so many
+        bytes a second, and for `linger` seconds after the rank's end. `threads` copy; 0: the rank's share of its
+        processors.
 
-        Errors: NcclError, for arguments that none can have, or if there is no harmonaize-writer; LibraryError: the library
-        is older than checkpoints.
+        Errors: NcclError, for arguments that none can have, or if there is no harmonaize-writer; LibraryError: the
+        library is older than checkpoints.
         """
         self._functions = functions()
         self._rank, self._ranks = communicator.rank, communicator.size
@@ -108,15 +110,15 @@ class Checkpointer:
         """Saves this rank's part of a step's state. Returns once it is copied.
 
         `state` has values by name, in mappings and lists as deep as it likes, which become names such as
-        'model.layers.0.weight'. Arrays and tensors are saved whole, a DTensor, a ShardedTensor or a Shard as the part that
-        this rank has; elements that several ranks have may be saved by any of them. Bytes are objects: their name stands for
-        one object of the job. Numbers, texts, and lists and dictionaries of these are kept beside, as JSON; where ranks have
-        other values under one name, those of the lowest rank count.
+        'model.layers.0.weight'. Arrays and tensors are saved whole, a DTensor, a ShardedTensor or a Shard as the part
+        that this rank has; elements that several ranks have may be saved by any of them. Bytes are objects: their name
+        stands for one object of the job. Numbers, texts, and lists and dictionaries of these are kept beside, as JSON;
+        where ranks have other values under one name, those of the lowest rank count.
 
         `replicated`: all ranks have the same state, and divide the work.
 
-        Errors: ValueError for names, or shards, that cannot be; TypeError for values of other types; UsageError if a quota
-        of the provider's is used up, or ranks save different steps; RemoteError if a rank is lost.
+        Errors: ValueError for names, or shards, that cannot be; TypeError for values of other types; UsageError if a
+        quota of the provider's is used up, or ranks save different steps; RemoteError if a rank is lost.
         """
         pieces, values = pieces_of_state(state)
         if replicated:
@@ -139,8 +141,9 @@ class Checkpointer:
                 self._table.point_to(addresses)
                 self._functions.call("hzCheckpointSave", handle, step, flags, self._table.raw, len(pieces))
                 return
-            rooms = (ctypes.c_void_p * len(pieces))()
-            self._functions.call("hzCheckpointBegin", handle, step, flags, self._table.raw, len(pieces), rooms)
+            places = (ctypes.c_void_p * len(pieces))()
+            self._functions.call("hzCheckpointBegin", handle, step, flags, self._table.raw, len(pieces), places)
+            rooms: list[int | None] = list(places)
             self._pinning.pin(pieces, rooms)
             fill_rooms(pieces, rooms)
             self._functions.call("hzCheckpointCommit", handle)
@@ -159,8 +162,8 @@ class Checkpointer:
     def wait(self, step: int, place: Place, timeout: float | None = None) -> None:
         """Waits until the last save of a step is in all ranks' memory, or stored in the folder.
 
-        Errors: TimeoutError: it is not within `timeout` seconds; CheckpointError: it will not be stored; ValueError: there
-        is no such place; NcclError, as of `state`.
+        Errors: TimeoutError: it is not within `timeout` seconds; CheckpointError: it will not be stored; ValueError:
+        there is no such place; NcclError, as of `state`.
         """
         if place not in {"memory", "storage"}:
             raise ValueError(f"a checkpoint is in 'memory' or in 'storage', not in {place!r}")
@@ -178,8 +181,8 @@ class Checkpointer:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def close(self) -> None:
-        """Gives the memory back, and forgets what was saved in it; what is on its way to the folder is still stored. A second
-        call has no effect.
+        """Gives the memory back, and forgets what was saved in it; what is on its way to the folder is still stored. A
+        second call has no effect.
         """
         with self._lock:
             handle, self._handle = self._handle, None
@@ -201,7 +204,9 @@ class Checkpointer:
 
 
 def pieces_of_state(state: State) -> tuple[list[Piece], dict[str, typing.Any]]:
-    """Returns what a rank saves of a state: the pieces, and the plain values by name. Errors: as of `Checkpointer.save`."""
+    """Returns what a rank saves of a state: the pieces, and the plain values by name. Errors: as of
+    `Checkpointer.save`.
+    """
     pieces: list[Piece] = []
     values: dict[str, typing.Any] = {}
     for name, leaf in FlatState(state).leaves.items():

@@ -9,8 +9,8 @@ import zlib
 
 from harmonaize.checkpoint.shard import Shape, Shard
 
-# Boxes from this size on are divided among the ranks that have the same; smaller ones are one rank's. Dividing costs each
-# rank a shard's description, some 200 bytes.
+# Boxes from this size on are divided among the ranks that have the same; smaller ones are one rank's. Dividing costs
+# each rank a shard's description, some 200 bytes.
 _DIVIDED_BYTES = 1 << 16
 
 
@@ -34,8 +34,8 @@ def is_distributed(value: typing.Any) -> bool:
 def boxes_of(name: str, value: typing.Any, *, each_once: bool) -> list[Shard]:
     """Returns the boxes that this rank holds of a DTensor or a ShardedTensor.
 
-    `each_once`: where ranks have the same box, each gets a part of it. TypeError: the tensor's ranks have sums that are not
-    formed yet, or this PyTorch does not say which elements a rank has.
+    `each_once`: where ranks have the same box, each gets a part of it. TypeError: the tensor's ranks have sums that are
+    not formed yet, or this PyTorch does not say which elements a rank has.
     """
     if hasattr(value, "local_shards"):
         whole = tuple(value.size())
@@ -54,7 +54,9 @@ def _boxes_of_dtensor(name: str, value: typing.Any, *, each_once: bool) -> list[
     local = value.to_local()
     whole = tuple(value.shape)
     if tuple(local.shape) != shape:
-        raise TypeError(f"'{name}' is a DTensor with elements of this rank in several boxes, which PyTorch does not tell")
+        raise TypeError(
+            f"'{name}' is a DTensor with elements of this rank in several boxes, which PyTorch does not tell"
+        )
     box = Shard(local, whole, offset)
     if not each_once:
         return [box]

@@ -20,8 +20,8 @@ class Part(typing.NamedTuple):
 
 
 def parts_of(pieces: typing.Sequence[Piece], rank: int, ranks: int) -> list[Part]:
-    """Returns what a rank saves of pieces that all ranks have, so that each element is saved once, and all ranks have about
-    as many bytes. All ranks get matching answers for the same pieces.
+    """Returns what a rank saves of pieces that all ranks have, so that each element is saved once, and all ranks have
+    about as many bytes. All ranks get matching answers for the same pieces.
     """
     mine: list[Part] = []
     loads = [0] * ranks
@@ -48,8 +48,6 @@ def parts_of(pieces: typing.Sequence[Piece], rank: int, ranks: int) -> list[Part
 def apply(parts: typing.Sequence[Part], pieces: typing.Sequence[Piece]) -> list[Piece]:
     """Returns the parts of pieces."""
     return [
-        pieces[part.place]
-        if part.dimension is None
-        else pieces[part.place].rows(part.dimension, part.begin, part.end)
+        pieces[part.place] if part.dimension is None else pieces[part.place].rows(part.dimension, part.begin, part.end)
         for part in parts
     ]

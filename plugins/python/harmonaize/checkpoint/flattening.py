@@ -33,9 +33,9 @@ class FlatState:
     """A state's values by name, with the state dictionaries of objects that have one."""
 
     def __init__(self, state: State) -> None:
-        """Walks through a state: through all mappings, and through lists and tuples that have something to walk through,
-        or an array or a tensor, in them. Names are the keys joined by dots, as torch.distributed.checkpoint has them.
-        What has `state_dict` and `load_state_dict` stands for what `state_dict` returns.
+        """Walks through a state: through all mappings, and through lists and tuples that have something to walk
+        through, or an array or a tensor, in them. Names are the keys joined by dots, as torch.distributed.checkpoint
+        has them. What has `state_dict` and `load_state_dict` stands for what `state_dict` returns.
 
         ValueError: a name may not be one, or two values have the same.
         """

@@ -33,17 +33,19 @@ def load(  # noqa: PLR0913
     strict: bool = True,
     rename: Rename | None = None,
 ) -> int | None:
-    """Fills a state in place, as SavedCheckpoint.read_into does, and returns the step after which it was saved; None: the
-    checkpoint does not say.
+    """Fills a state in place, as SavedCheckpoint.read_into does, and returns the step after which it was saved; None:
+    the checkpoint does not say.
 
-    The checkpoint is the job's, in memory or in the folder, of a step or the newest. Where the folder is none of ours but
-    has a checkpoint of torch.distributed.checkpoint, DeepSpeed or safetensors, or is a file of torch.save or safetensors,
-    and the job has none in memory, that one is read: `rename(name)` returns what a name of the state is called in it.
+    The checkpoint is the job's, in memory or in the folder, of a step or the newest. Where the folder is none of ours
+    but has a checkpoint of torch.distributed.checkpoint, DeepSpeed or safetensors, or is a file of torch.save or
+    safetensors, and the job has none in memory, that one is read: `rename(name)` returns what a name of the state is
+    called in it.
 
-    Errors: NoCheckpointError: there is none; CheckpointError: it lacks a name of the state, or has it with another type or
-    shape; ForeignFormatError: it is not read here, or not sound; and those of `read_into`.
+    Errors: NoCheckpointError: there is none; CheckpointError: it lacks a name of the state, or has it with another type
+    or shape; ForeignFormatError: it is not read here, or not sound; and those of `read_into`.
     """
-    foreign = None if folder is None or communicator is not None and _has_own(communicator, step) else _foreign(folder)
+    has_own = communicator is not None and folder is not None and _has_own(communicator, step)
+    foreign = None if folder is None or has_own else _foreign(folder)
     if foreign is not None:
         return _load_foreign(state, foreign, rename or _same, strict=strict)
     with open_checkpoint(communicator, folder, step) as saved:

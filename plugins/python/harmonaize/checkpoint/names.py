@@ -9,6 +9,8 @@ RESERVED = "harmonaize."
 
 # Longest name in bytes, as harmonaize.h has it.
 _MOST_BYTES = 1024
+# The control character that does not come before the blank.
+_DELETE = "\x7f"
 # Names that were checked already and are remembered: those of a few states.
 _REMEMBERED = 1 << 17
 
@@ -20,10 +22,12 @@ def checked_name(name: str) -> str:
         instead = name.replace("/", "_")
         while ".." in instead:
             instead = instead.replace("..", "._")
-        raise ValueError(f"the name {name!r} has a '/' or '..', which no name may have: use another key, as {instead!r}")
+        raise ValueError(
+            f"the name {name!r} has a '/' or '..', which no name may have: use another key, as {instead!r}"
+        )
     if not name or len(name.encode()) > _MOST_BYTES:
         raise ValueError(f"the name {name[:80]!r} is empty, or has more than {_MOST_BYTES} bytes: use another key")
-    if any(ord(one) < ord(" ") or ord(one) == 0x7F for one in name):
+    if any(ord(one) < ord(" ") or one == _DELETE for one in name):
         raise ValueError(f"the name {name!r} has a control character: use another key")
     if name.startswith(RESERVED):
         raise ValueError(f"the name {name!r} begins as those of the package itself, {RESERVED!r}: use another key")

@@ -16,8 +16,8 @@ class Piece:
     """A box of a tensor, or an object, and where it lies.
 
     `data` is the array, tensor or bytes. `address` is where its elements lie one after the other in this host's memory;
-    None: they do not, and have to be copied by NumPy or PyTorch. `part` says which of the data's elements are meant; None:
-    all of them.
+    None: they do not, and have to be copied by NumPy or PyTorch. `part` says which of the data's elements are meant;
+    None: all of them.
     """
 
     name: str

@@ -16,6 +16,7 @@ from harmonaize.checkpoint.errors import CheckpointError, NoCheckpointError
 from harmonaize.checkpoint.filling import Filling
 from harmonaize.checkpoint.flattening import State
 from harmonaize.checkpoint.functions import RawInfo, RawShard, functions
+from harmonaize.checkpoint.names import RESERVED
 from harmonaize.checkpoint.piece import Piece
 from harmonaize.checkpoint.shard import Shape
 from harmonaize.checkpoint.shard_table import ShardTable, type_of
@@ -28,7 +29,7 @@ Array = typing.Any
 _NEWEST = -1
 # Sentences of the library that tell of no checkpoint, rather than of one that cannot be read.
 _NONE_THERE = re.compile(
-    "there is no checkpoint|has no committed checkpoint|is no store|cannot open the folder .*: No such file or directory"
+    "there is no checkpoint|has no committed checkpoint|is no store|cannot open the folder .*: No such file"
 )
 
 
@@ -47,7 +48,9 @@ class SavedCheckpoint:
     manager.
     """
 
-    def __init__(self, communicator: Communicator | None, folder: str | os.PathLike[str] | None, step: int | None) -> None:
+    def __init__(
+        self, communicator: Communicator | None, folder: str | os.PathLike[str] | None, step: int | None
+    ) -> None:
         """Opens it. `open` is the way to call this."""
         self._functions = functions()
         self._communicator = communicator
@@ -102,14 +105,15 @@ class SavedCheckpoint:
     @functools.cached_property
     def objects(self) -> typing.Mapping[str, bytes]:
         """The objects by name. Each is read when it is asked for."""
-        return Objects(self, [name for name in self._object_sizes if not name.startswith(own_names.RESERVED)])
+        return Objects(self, [name for name in self._object_sizes if not name.startswith(RESERVED)])
 
     def read(self, name: str, offset: Shape | None = None, shape: Shape | None = None) -> Array:
         """Returns the elements of a box of a tensor, by default all, as a new array.
 
         NumPy has no bfloat16 and no 8-bit floating point: for these the array holds bits (`ElementType.is_raw`).
 
-        Errors: ValueError: there is no such tensor; NcclError: the box does not lie in it, was not saved, or is damaged.
+        Errors: ValueError: there is no such tensor; NcclError: the box does not lie in it, was not saved, or is
+        damaged.
         """
         # Not at the top: the package is of use without NumPy.
         import numpy as np  # noqa: PLC0415
@@ -125,14 +129,14 @@ class SavedCheckpoint:
         return into
 
     def read_into(self, state: State, *, strict: bool = True) -> list[str]:
-        """Fills a state in place: arrays, tensors, and the parts that this rank has of each DTensor, ShardedTensor or Shard,
-        whatever parts were saved. Bytes and plain values are put in the place of those that mappings and lists have, and
-        `load_state_dict` is called for what has a state dictionary.
+        """Fills a state in place: arrays, tensors, and the parts that this rank has of each DTensor, ShardedTensor or
+        Shard, whatever parts were saved. Bytes and plain values are put in the place of those that mappings and lists
+        have, and `load_state_dict` is called for what has a state dictionary.
 
         `strict`: it is an error if the checkpoint lacks something; else returns the names that it lacks.
 
-        Errors: CheckpointError: it lacks a name, of which nothing was read then; NcclError: a tensor was saved with another
-        type or shape, or is damaged; as of `Checkpointer.save` for a state that cannot be.
+        Errors: CheckpointError: it lacks a name, of which nothing was read then; NcclError: a tensor was saved with
+        another type or shape, or is damaged; as of `Checkpointer.save` for a state that cannot be.
         """
         filling = Filling(state)
         missing = [name for name in filling.names if not self._has(name)]
@@ -223,10 +227,11 @@ def missing_text(step: int | None, missing: list[str]) -> str:
 def open_checkpoint(
     communicator: Communicator | None, folder: str | os.PathLike[str] | None = None, step: int | None = None
 ) -> SavedCheckpoint:
-    """Opens the job's checkpoint of a step; None: the newest. It is read from where it is nearest: memory or the folder.
+    """Opens the job's checkpoint of a step; None: the newest. It is read from where it is nearest: memory or the
+    folder.
 
-    All ranks of the communicator call it, and get the same one. They may be others, and more or fewer, than those that have
-    saved it. Without a communicator this process alone looks at the folder alone.
+    All ranks of the communicator call it, and get the same one. They may be others, and more or fewer, than those that
+    have saved it. Without a communicator this process alone looks at the folder alone.
 
     Errors: NoCheckpointError: there is none; NcclError: it is damaged.
     """

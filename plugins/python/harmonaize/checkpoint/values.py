@@ -7,8 +7,8 @@ import json
 import math
 import typing
 
-# A text of values is filled up to a multiple of so many bytes: the layout of a save stays the same when a number grows by a
-# digit.
+# A text of values is filled up to a multiple of so many bytes: the layout of a save stays the same when a number grows
+# by a digit.
 _ROUND_BYTES = 1024
 # Deepest nesting of a value. JSON's own limit is Python's stack.
 _MOST_LEVELS = 100
@@ -44,7 +44,7 @@ def is_plain(value: typing.Any) -> bool:
     return True
 
 
-def encoded_value(value: typing.Any, where: str, level: int = 0) -> typing.Any:
+def encoded_value(value: typing.Any, where: str, level: int = 0) -> typing.Any:  # noqa: PLR0911
     """Returns what stands for a value in JSON. TypeError: nothing does."""
     if level > _MOST_LEVELS:
         raise TypeError(f"'{where}' is nested more than {_MOST_LEVELS} levels deep")
@@ -61,19 +61,21 @@ def encoded_value(value: typing.Any, where: str, level: int = 0) -> typing.Any:
     if isinstance(value, typing.Mapping):
         pairs = value.items()
         return {
-            _MAPPING: [[encoded_value(key, where, level + 1), encoded_value(one, where, level + 1)] for key, one in pairs]
+            _MAPPING: [
+                [encoded_value(key, where, level + 1), encoded_value(one, where, level + 1)] for key, one in pairs
+            ]
         }
     if isinstance(value, complex):
         return {_COMPLEX: [repr(value.real), repr(value.imag)]}
     if isinstance(value, bytes | bytearray | memoryview):
         return {_BYTES: base64.b64encode(value).decode()}
     raise TypeError(
-        f"'{where}' is a {type(value).__name__}, which a checkpoint does not keep: it has arrays, tensors, numbers, texts, "
-        "lists, dictionaries and bytes. Turn it into these, as by its state_dict(), or into bytes"
+        f"'{where}' is a {type(value).__name__}, which a checkpoint does not keep: it has arrays, tensors, numbers, "
+        "texts, lists, dictionaries and bytes. Turn it into these, as by its state_dict(), or into bytes"
     )
 
 
-def decoded_value(value: typing.Any) -> typing.Any:
+def decoded_value(value: typing.Any) -> typing.Any:  # noqa: PLR0911
     """Returns the value that something in JSON stands for. ValueError, TypeError: it stands for none."""
     if isinstance(value, list):
         return [decoded_value(one) for one in value]

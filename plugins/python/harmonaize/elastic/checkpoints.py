@@ -17,15 +17,16 @@ if typing.TYPE_CHECKING:
 
 # The plain value that tells how a snapshot's tensors belong together.
 _TREE = "elastic_snapshot"
-# Seconds for which a rank that leaves waits until the last commit is stored. harmonaize-writer goes on without it, as long
-# as the host is there.
+# Seconds for which a rank that leaves waits until the last commit is stored. harmonaize-writer goes on without it, as
+# long as the host is there.
 _LEAVING_SECONDS = 20.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoints:
     """How a training saves: in `folder`, which all hosts share (None: in the daemons' memory alone), at every `every`th
-    commit (None: only when the provider advises it, and before ranks leave). `options` are more of Checkpointer's arguments.
+    commit (None: only when the provider advises it, and before ranks leave). `options` are more of Checkpointer's
+    arguments.
     """
 
     folder: str | os.PathLike[str] | None = None
@@ -62,7 +63,7 @@ class JobCheckpoints:
             self._saver = None
 
     def save(self, commit: int, snapshot: Snapshot, state: State) -> None:
-        """Saves a commit, unless it was the last. RemoteError: a rank is gone; other errors: as of Checkpointer.save."""
+        """Saves a commit, unless it was the last. Errors: as of Checkpointer.save."""
         if commit == self._last or self._communicator is None:
             return
         if self._saver is None:
@@ -86,8 +87,8 @@ class JobCheckpoints:
             return
 
     def load(self, state: State) -> tuple[int, Snapshot] | None:
-        """Returns the newest commit that was saved, from where it is nearest; None: there is none. Errors: StateLostError:
-        what is there is no commit; NcclError: it is damaged, or a rank is gone.
+        """Returns the newest commit that was saved, from where it is nearest; None: there is none. Errors:
+        StateLostError: what is there is no commit; NcclError: it is damaged, or a rank is gone.
         """
         try:
             saved = checkpoint.open(self._communicator, self._config.folder)
@@ -100,7 +101,9 @@ class JobCheckpoints:
                 kinds = [saved.tensors[name] for name in names]
                 tree = told["tree"]
             except (KeyError, TypeError, ValueError) as error:
-                raise StateLostError(f"the checkpoint of step {saved.step} is none of elastic.run: {error!r}") from error
+                raise StateLostError(
+                    f"the checkpoint of step {saved.step} is none of elastic.run: {error!r}"
+                ) from error
             tensors = [state._empty(state._kind(one.type), one.shape) for one in kinds]  # noqa: SLF001
             saved.read_into(dict(zip(names, tensors, strict=True)))
             return saved.step, Snapshot(tree, tensors)

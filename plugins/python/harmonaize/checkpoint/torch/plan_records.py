@@ -1,5 +1,5 @@
-"""What torch.distributed.checkpoint knows of its items beside their elements, as JSON: the keys that lead to each in the
-nested state.
+"""What torch.distributed.checkpoint knows of its items beside their elements, as JSON: the keys that lead to each in
+the nested state.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ _DIGITS_AT_END = re.compile(r"(\d+)$")
 
 
 def step_of_id(checkpoint_id: str | os.PathLike[str] | None) -> int | None:
-    """Returns the number at the end of a checkpoint's id, such as 'step-1000' or '/checkpoints/1000'; None: it has none."""
+    """Returns the number at the end of a checkpoint's id, such as 'step-1000' or '/checkpoints/1000'; None: it has
+    none.
+    """
     if checkpoint_id is None:
         return None
     found = _DIGITS_AT_END.search(os.fspath(checkpoint_id).rstrip("/"))

@@ -26,7 +26,8 @@ _Base: typing.Any = part("storage").StorageReader
 class StorageReader(_Base):  # type: ignore[misc]
     """Reads what a StorageWriter or a Checkpointer has saved: `dcp.load(state, storage_reader=StorageReader(folder))`.
 
-    The ranks may be others, and more or fewer, than those that have saved it. It is read from memory, or from the folder.
+    The ranks may be others, and more or fewer, than those that have saved it. It is read from memory, or from the
+    folder.
     """
 
     def __init__(
@@ -38,9 +39,9 @@ class StorageReader(_Base):  # type: ignore[misc]
     ) -> None:
         """Takes the folder of the store; None: memory alone is looked at.
 
-        `communicator` is that of all ranks that load; None: one of the default process group's ranks is made, and without
-        such a group this process looks at the folder alone. `step` is the step that is wanted; without it that is the number
-        at the end of `checkpoint_id`, or the newest.
+        `communicator` is that of all ranks that load; None: one of the default process group's ranks is made, and
+        without such a group this process looks at the folder alone. `step` is the step that is wanted; without it that
+        is the number at the end of `checkpoint_id`, or the newest.
         """
         super().__init__()
         self.step = step
@@ -58,7 +59,7 @@ class StorageReader(_Base):  # type: ignore[misc]
         self.close()
 
     def read_metadata(self, *arguments: typing.Any, **named: typing.Any) -> typing.Any:  # noqa: ARG002
-        """Opens the checkpoint, and returns what is in it. Errors: NoCheckpointError, and others of `checkpoint.open`."""
+        """Opens the checkpoint, and returns what is in it. Errors: as of `checkpoint.open`."""
         self.close()
         saved = self._saved = open_checkpoint(self._ranks(), self._folder, self.step)
         self._pickles = _pickles_of(saved)

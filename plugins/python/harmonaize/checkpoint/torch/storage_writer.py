@@ -21,8 +21,8 @@ from harmonaize.checkpoint.flattening import FlatState, is_array
 from harmonaize.checkpoint.names import checked_name
 from harmonaize.checkpoint.own_names import pickle_name, plan_name, values_name
 from harmonaize.checkpoint.piece import Piece, object_piece
-from harmonaize.checkpoint.shard import Shard
 from harmonaize.checkpoint.saved_checkpoint import open_checkpoint
+from harmonaize.checkpoint.shard import Shard
 from harmonaize.checkpoint.torch import plan_records
 from harmonaize.checkpoint.torch.communicators import communicator_of_group
 from harmonaize.checkpoint.torch.compatibility import part
@@ -38,7 +38,8 @@ _checkpointers: dict[typing.Any, Checkpointer] = {}
 
 
 class StorageWriter(_Base):  # type: ignore[misc]
-    """Saves by a Checkpointer: `dcp.save(state, storage_writer=StorageWriter(folder))`, and the same with `dcp.async_save`.
+    """Saves by a Checkpointer: `dcp.save(state, storage_writer=StorageWriter(folder))`, and the same with
+    `dcp.async_save`.
 
     `save` returns once all ranks have their part in memory; harmonaize-writer goes on to store it. `async_save` copies
     straight into that memory, and its future is done once the checkpoint is stored.
@@ -54,9 +55,10 @@ class StorageWriter(_Base):  # type: ignore[misc]
     ) -> None:
         """Takes the folder of the store, the same for all steps; None: checkpoints stay in memory.
 
-        `communicator` is that of all ranks that save; None: one of the default process group's ranks is made. `step` is the
-        step of the next save, and may be set later; without it the step is the number at the end of `checkpoint_id`, the
-        state's value 'step', or one more than that of the newest checkpoint. `options` are those of Checkpointer.
+        `communicator` is that of all ranks that save; None: one of the default process group's ranks is made. `step` is
+        the step of the next save, and may be set later; without it the step is the number at the end of
+        `checkpoint_id`, the state's value 'step', or one more than that of the newest checkpoint. `options` are those
+        of Checkpointer.
         """
         super().__init__()
         self.step = step
@@ -72,14 +74,14 @@ class StorageWriter(_Base):  # type: ignore[misc]
     # What PyTorch calls for a save, in this order
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
-        """Hears of the id of the checkpoint that is to be saved. ValueError: it is another step than was copied before."""
+        """Hears of the id of the checkpoint to be saved. ValueError: it is another step than was copied before."""
         if not self._staged:
             self._checkpoint_id = checkpoint_id
             return
         if step_of_id(checkpoint_id) not in {None, self._staged[0]}:
             raise ValueError(
-                f"the checkpoint {checkpoint_id} was saved as step {self._staged.popleft()}: this PyTorch's async_save tells the id after the "
-                "copy, so set the writer's 'step' before, or have a value 'step' in the state"
+                f"the checkpoint {checkpoint_id} was saved as step {self._staged.popleft()}: this PyTorch's async_save "
+                "tells the id after the copy, so set the writer's 'step' before, or have a value 'step' in the state"
             )
 
     def init(self, is_coordinator: bool) -> None:  # noqa: FBT001
@@ -127,9 +129,9 @@ class StorageWriter(_Base):  # type: ignore[misc]
     _synchronize_after_execute = False
 
     def stage(self, state_dict: typing.Any) -> typing.Any:
-        """Copies this rank's part of a state into memory that the daemon keeps, and returns a state without anything: nothing
-        is left for PyTorch's thread but to wait. A planner given to async_save sees nothing, therefore; with one that changes
-        what is saved, use `save`. Errors: as of Checkpointer.save.
+        """Copies this rank's part of a state into memory that the daemon keeps, and returns a state without anything:
+        nothing is left for PyTorch's thread but to wait. A planner given to async_save sees nothing, therefore; with
+        one that changes what is saved, use `save`. Errors: as of Checkpointer.save.
         """
         step = self._next_step(state_dict)
         self._save(step, self._pieces_of_state(state_dict))
@@ -140,8 +142,8 @@ class StorageWriter(_Base):  # type: ignore[misc]
         """Has nothing to wait for."""
 
     def close(self) -> None:
-        """Gives the memory back, as Checkpointer.close does: for the end of a training whose checkpoints in memory nobody
-        needs any more.
+        """Gives the memory back, as Checkpointer.close does: for the end of a training whose checkpoints in memory
+        nobody needs any more.
         """
         saver = _checkpointers.pop(self._key(), None)
         if saver is not None:
