@@ -6,12 +6,16 @@ They run with every PyTorch from 1.13 on. Where its distributed checkpoints cann
 from __future__ import annotations
 
 import importlib.util
+import os
 import pathlib
+import re
+import subprocess
+import sys
 
 import pytest
 
 from checkpoint_jobs import expect_right, save_and_die
-from daemons import Daemon, daemon_in_folder
+from daemons import BUILD, HERE, PATIENCE_SECONDS, PROGRAMS, Daemon, daemon_in_folder
 
 for needed in ("torch", "numpy"):
     if importlib.util.find_spec(needed) is None:
@@ -49,3 +53,46 @@ def test_other_numbers_of_ranks_load_from_the_folder_when_the_daemon_is_gone(tmp
 @pytest.mark.parametrize("act", [pytest.param("ids", marks=newer), "module", "foreign"])
 def test_ranks(daemon: Daemon, tmp_path: pathlib.Path, act: str) -> None:
     expect_right(daemon, tmp_path, f"torch-{act}", 2, PROGRAM, act, tmp_path / "store")
+
+
+@newer
+def test_the_example_goes_on_with_fewer_ranks_after_a_loss(daemon: Daemon, tmp_path: pathlib.Path) -> None:
+    options = ["--backend", "gloo", "--folder", str(tmp_path / "store"), "--steps", "60", "--every", "10"]
+    status, said = run_example(daemon, 3, *options, "--die-at", "45")
+    assert status != 0, said
+    status, said = run_example(daemon, 2, *options)
+    assert status == 0, said
+    assert "goes on after step 40, from memory, with 2 ranks" in said
+    assert re.search(r"^60 steps, loss \d", said, re.MULTILINE), said
+    # What the last save has stored is read without a daemon.
+    status, said = run_example(daemon, 1, *options, "--steps", "61", name="another")
+    assert status == 0, said
+    assert "goes on after step 60, from storage, with 1 ranks" in said
+
+
+def run_example(daemon: Daemon, ranks: int, *options: str, name: str = "example") -> tuple[int, str]:
+    """Runs the example under the launcher. Returns its status and what it has printed."""
+    launcher = PROGRAMS / "harmonaize"
+    if not launcher.exists():
+        pytest.skip(f"there is no launcher {launcher}: build the target harmonaize, or set HARMONAIZE_BUILD")
+    root = HERE.parents[1]
+    command = [str(launcher), "run", "-n", str(ranks), "--name", name, "--no-preload", "--no-prefix", "--"]
+    command += [sys.executable, str(root / "examples" / "checkpointing" / "train.py"), *options]
+    environment = dict(
+        os.environ,
+        HARMONAIZE_SOCKET=str(daemon.socket),
+        HARMONAIZE_HOME=str(BUILD),
+        PYTHONPATH=str(root / "plugins" / "python"),
+        OMP_NUM_THREADS="1",
+    )
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=4 * PATIENCE_SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout
