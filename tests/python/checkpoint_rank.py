@@ -178,7 +178,7 @@ def refusals_of_reading(saved: checkpoint.SavedCheckpoint, step: int) -> None:
         checkpoint.CheckpointError, saved.read_into, {"scalar": np.zeros((), np.float32), "other": np.zeros(1)}
     )
     assert said == f"the checkpoint of step {step} has no 'other'; with strict=False the rest is read", said
-    partly = {"scalar": np.zeros((), np.float32), "other": np.ones(1), "more": 7}
+    partly: dict[str, typing.Any] = {"scalar": np.zeros((), np.float32), "other": np.ones(1), "more": 7}
     assert saved.read_into(partly, strict=False) == ["other", "more"]
     assert (partly["other"].tolist(), partly["more"]) == ([1.0], 7)
     assert_same(partly["scalar"], whole("scalar", (), "float32", step))

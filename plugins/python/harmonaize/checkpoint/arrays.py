@@ -26,7 +26,8 @@ def pieces_of(name: str, value: typing.Any, *, each_once: bool) -> list[Piece]:
     torch = sys.modules.get("torch")
     if torch is not None:
         if type(value) is torch.Tensor or type(value) is torch.nn.Parameter:
-            return [_whole(name, value)]
+            shape = tuple(value.shape)
+            return [_box_of_tensor(name, value, shape, (0,) * len(shape), torch.strided)]
         if distributed_tensors.is_distributed(value):
             boxes = distributed_tensors.boxes_of(name, value, each_once=each_once)
             return [_box(name, box.data, box.global_shape, box.offset) for box in boxes]
@@ -51,26 +52,38 @@ def _whole(name: str, data: typing.Any) -> Piece:
 def _box(name: str, data: typing.Any, global_shape: Shape, offset: Shape) -> Piece:
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if torch is not None and isinstance(data, torch.Tensor):
-        if data.layout != torch.strided or data.is_quantized:
-            raise TypeError(f"'{name}' is a {data.layout} tensor, or quantized: save its parts, as by to_dense()")
-        direct = data.device.type == "cpu" and data.is_contiguous() and not (data.is_conj() or data.is_neg())
-        kind = _type_of(name, str(data.dtype).removeprefix("torch."), ElementType.from_torch)
-        shape = tuple(data.shape)
-        return Piece(name, kind, global_shape, offset, shape, data.detach(), data.data_ptr() if direct else None)
+        return _box_of_tensor(name, data, global_shape, offset, torch.strided)
     if numpy is not None and isinstance(data, numpy.ndarray | numpy.generic):
         data = numpy.asarray(data)
         if not data.dtype.isnative or data.dtype.hasobject:
             raise TypeError(f"'{name}' is an array of {data.dtype}, which is no plain memory in this host's byte order")
-        of_name = ElementType.from_torch if data.dtype.name in _EXTENSIONS else ElementType.from_numpy
-        kind = _type_of(name, data.dtype.name, of_name)
-        return Piece(
-            name, kind, global_shape, offset, data.shape, data, data.ctypes.data if data.flags.c_contiguous else None
-        )
+        kind = _types.get(data.dtype) or _type_of(name, data.dtype)
+        address = data.ctypes.data if data.flags.c_contiguous else None
+        return Piece(name, kind, global_shape, offset, data.shape, data, address)
     raise TypeError(f"'{name}' is a {type(data).__name__}, and no array of NumPy or tensor of PyTorch")
 
 
-def _type_of(name: str, text: str, of_name: typing.Callable[[str], ElementType]) -> ElementType:
+def _box_of_tensor(name: str, data: typing.Any, global_shape: Shape, offset: Shape, strided: typing.Any) -> Piece:
+    """Returns a tensor's piece. It runs for each of a model's tensors, while the training waits."""
+    if data.layout is not strided:
+        raise TypeError(f"'{name}' is a {data.layout} tensor: save its parts, as by to_dense()")
+    kind = _types.get(data.dtype) or _type_of(name, data.dtype)
+    shape = tuple(data.shape)
+    if data.device.type == "cpu" and data.is_contiguous() and not (data.is_neg() or data.is_conj()):
+        return Piece(name, kind, global_shape, offset, shape, data, data.data_ptr())
+    return Piece(name, kind, global_shape, offset, shape, data.detach(), None)
+
+
+# Types by NumPy's and PyTorch's own objects, of those that were met.
+_types: dict[typing.Any, ElementType] = {}
+
+
+def _type_of(name: str, dtype: typing.Any) -> ElementType:
+    """Returns the type that NumPy or PyTorch calls so. TypeError: none is."""
+    text = str(dtype)
+    is_torchs = text.startswith("torch.") or text in _EXTENSIONS
     try:
-        return of_name(text)
+        _types[dtype] = ElementType.from_torch(text) if is_torchs else ElementType.from_numpy(text)
     except ValueError as error:
         raise TypeError(f"'{name}' has elements of {text}: {error}") from None
+    return _types[dtype]

@@ -76,12 +76,11 @@ class FlatState:
 
 def is_array(value: typing.Any) -> bool:
     """Returns whether a value is saved as a tensor."""
-    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-    return (
-        isinstance(value, Shard)
-        or (numpy is not None and isinstance(value, numpy.ndarray | numpy.generic))
-        or (torch is not None and (isinstance(value, torch.Tensor) or hasattr(value, "local_shards")))
-    )
+    torch = sys.modules.get("torch")
+    if torch is not None and (isinstance(value, torch.Tensor) or hasattr(value, "local_shards")):
+        return True
+    numpy = sys.modules.get("numpy")
+    return isinstance(value, Shard) or (numpy is not None and isinstance(value, numpy.ndarray | numpy.generic))
 
 
 def _is_walked(value: typing.Any) -> bool:

@@ -61,5 +61,5 @@ def _is_on_cuda(data: typing.Any) -> bool:
 def _call(name: str, *arguments: int) -> bool:
     import torch  # noqa: PLC0415
 
-    call: typing.Callable[..., typing.Any] = getattr(torch.cuda.cudart(), name)
-    return int(call(*arguments)) == 0
+    cuda: typing.Any = torch.cuda
+    return int(getattr(cuda.cudart(), name)(*arguments)) == 0
