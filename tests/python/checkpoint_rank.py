@@ -282,6 +282,21 @@ def exception(one: nccl.Communicator, _: str | None) -> None:
     say("right")
 
 
+def loss(one: nccl.Communicator, _: str | None) -> None:
+    """A rank that dies before it has saved is told to those that wait for all."""
+    saver = checkpoint.Checkpointer(one)
+    saver.save(1, {"a": np.full(10, 1.0)}, replicated=True)
+    saver.wait(1, "memory", 60)
+    one.barrier()
+    if RANK == 1:
+        say("right")
+        os._exit(0)
+    saver.save(2, {"a": np.full(10, 2.0)}, replicated=True)
+    assert "rank 1" in raised(nccl.RemoteError, saver.wait, 2, "memory", 60)
+    say("right")
+    os._exit(0)
+
+
 def two_savers(one: nccl.Communicator, folder: str | None) -> None:
     """Two checkpointers of one job, which is the daemon's to tell apart."""
     assert folder is not None

@@ -40,7 +40,7 @@ def test_a_replicated_state_is_divided_and_read_whole(daemon: Daemon, tmp_path: 
         expect_right(daemon, tmp_path, "numpy-replicated", size, PROGRAM, "read_replicated", "-", 2)
 
 
-@pytest.mark.parametrize("act", ["none", "refusals", "failed_folder", "exception", "many"])
+@pytest.mark.parametrize("act", ["none", "refusals", "failed_folder", "exception", "loss", "many"])
 def test_ranks(daemon: Daemon, tmp_path: pathlib.Path, act: str) -> None:
     expect_right(daemon, tmp_path, f"numpy-{act}", 2, PROGRAM, act, "-")
 

@@ -21,7 +21,7 @@ from harmonaize.checkpoint.pinning import Pinning
 from harmonaize.checkpoint.rooms import fill_rooms
 from harmonaize.checkpoint.shard_table import ShardTable
 from harmonaize.checkpoint.values import encode_values
-from harmonaize.nccl import Communicator
+from harmonaize.nccl import Communicator, RemoteError, Result
 
 Place = typing.Literal["memory", "storage"]
 Folder = str | os.PathLike[str]
@@ -80,7 +80,7 @@ class Checkpointer:
         self._division: tuple[list[typing.Any], list[division.Part]] | None = None
         self._pinning = Pinning()
         # Kept: the library's end of the saving uses it.
-        self._communicator = communicator
+        self.communicator = communicator
         config = RawConfig(
             ctypes.sizeof(RawConfig),
             None if folder is None else os.fsencode(folder),
@@ -175,6 +175,8 @@ class Checkpointer:
                 return
             if place == "storage" and state.failure is not None:
                 raise CheckpointError(f"step {step} will not be stored: {state.failure}")
+            if not state.in_memory:
+                self._check_ranks()
             if until is not None and time.monotonic() >= until:
                 raise TimeoutError(f"step {step} is not in {place} after {timeout} s")
             time.sleep(pause)
@@ -194,6 +196,12 @@ class Checkpointer:
         if self._handle is None:
             raise ValueError("the checkpointer was closed")
         return self._handle
+
+    def _check_ranks(self) -> None:
+        """Checks that all ranks are there. RemoteError: one is lost, and will not save any more."""
+        if self.communicator.ended or self.communicator.async_error() == Result.SUCCESS:
+            return
+        raise RemoteError("hzCheckpointWait", Result.REMOTE_ERROR, self.communicator.last_error())
 
     def _own_part(self, pieces: list[Piece]) -> list[Piece]:
         """Returns this rank's part of what all ranks have."""

@@ -26,6 +26,10 @@ def communicator_of_group() -> Communicator:
     if known is not None and not known.ended:
         return known
     made = _alone() if group is None else _of_store()
+    # Other groups are of ranks that have changed since.
+    for other in _made.values():
+        other.abort()
+    _made.clear()
     _made[group] = made
     return made
 

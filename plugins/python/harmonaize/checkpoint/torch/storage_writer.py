@@ -104,9 +104,8 @@ class StorageWriter(_Base):  # type: ignore[misc]
         if self._staged:
             self.checkpointer.wait(self._staged.popleft(), "memory" if self._folder is None else "storage")
         else:
-            step = self._next_step(None)
-            self._save(step, self._pieces_of_plan(plan, planner))
-            self.checkpointer.wait(step, "memory")
+            # PyTorch has all ranks come together after this, so that all have their part in memory then.
+            self._save(self._next_step(None), self._pieces_of_plan(plan, planner))
         result = part("storage").WriteResult
         done.set_result([result(index=item.index, size_in_bytes=0, storage_data=None) for item in plan.items])
         return done
@@ -192,6 +191,7 @@ class StorageWriter(_Base):  # type: ignore[misc]
             self._tell_failure(self._saved_before)
         self.checkpointer.save_pieces(step, pieces)
         self._saved_before = step
+        _close_ended(self._key())
 
     def _tell_failure(self, step: int) -> None:
         failure = self.checkpointer.state(step).failure
@@ -238,6 +238,14 @@ class StorageWriter(_Base):  # type: ignore[misc]
                 own.append(object_piece(pickle_name(rank, name), _saved_by_torch(leaf.value)))
         paths = {name: leaf.path for name, leaf in flat.leaves.items()}
         return [*own, *_divided(same, communicator), *_own_objects(rank, values, paths)]
+
+
+def _close_ended(key: typing.Any) -> None:
+    """Closes checkpointers whose communicator was ended, once another one has saved: the group's ranks are others now."""
+    for other, saver in list(_checkpointers.items()):
+        if other != key and saver.communicator.ended:
+            del _checkpointers[other]
+            saver.close()
 
 
 def _divided(pieces: list[Piece], communicator: Communicator) -> list[Piece]:
