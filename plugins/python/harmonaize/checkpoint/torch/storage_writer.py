@@ -241,7 +241,7 @@ class StorageWriter(_Base):  # type: ignore[misc]
 
 
 def _close_ended(key: typing.Any) -> None:
-    """Closes checkpointers whose communicator was ended, once another one has saved: the group's ranks are others now."""
+    """Closes checkpointers of communicators that were ended: the group has other ranks, and those have saved now."""
     for other, saver in list(_checkpointers.items()):
         if other != key and saver.communicator.ended:
             del _checkpointers[other]
