@@ -3,13 +3,15 @@
 
     checkpoint_stall.py [--megabytes 1000] [--tensors 300] [--ranks 1] [--saves 5] [--steps 20] [--json FILE]
 
-Run it with a Python that has PyTorch (2.4 or later for all ways). Each way has ranks of its own, one way after the other:
-all have the same state, as under DDP, take so many steps after each save, and change the state. A step multiplies matrices
-with all processors of the rank. "first" is the first save's call, "later" the median of the later ones: the time for which the
-training stands still, at the slowest rank. "wait" is the median of what asynchronous ways wait besides for the save before:
-it is 0 where there are enough steps between. "step" is the mean time of a step
-while checkpoints are written, as a multiple of that of a training without any. "memory" and "storage" are the times to read
-the state back. Files are in a temporary folder of --folder.
+Run it with a Python that has PyTorch (2.4 or later for all ways). Each way has ranks of its own, one way after the
+other: all have the same state, as under DDP, take so many steps after each save, and change the state. A step
+multiplies matrices with all processors of the rank.
+
+"first" is the first save's call, and "later" the median of the later ones: the time for which the training stands
+still, at the slowest rank. "wait" is the median of what asynchronous ways wait besides for the save before: it is 0
+where there are enough steps between. "step" is the mean time of a step between saves, as a multiple of that of the same
+ranks before the first one. "memory" and "storage" are the times to read the state back; PyTorch's is in the system's
+cache then. Files are in a temporary folder of --folder.
 
 A daemon is started for the run, from HARMONAIZE_BUILD (build/release), unless HARMONAIZE_SOCKET names one.
 """
@@ -79,14 +81,6 @@ class Way:
     @staticmethod
     def is_first_rank() -> bool:
         return os.environ["RANK"] == "0"
-
-
-class NoSave(Way):
-    def save(self, state: State) -> None:
-        pass
-
-    def read(self, state: State) -> dict[str, float]:
-        return {}
 
 
 class TorchSave(Way):
@@ -220,7 +214,6 @@ class OursByDcp(Ours):
 
 
 WAYS: dict[str, type[Way]] = {
-    "none": NoSave,
     "torch.save": TorchSave,
     "dcp.save": DcpSave,
     "dcp.async_save": DcpAsync,
@@ -257,6 +250,7 @@ def run_rank(options: argparse.Namespace) -> None:
         return (time.monotonic() - begin) / options.steps
 
     steps()
+    alone = statistics.mean(steps() for _ in range(2))
     way = WAYS[options.way](pathlib.Path(options.folder))
     waits: list[float] = []
     stalls: list[float] = []
@@ -281,7 +275,7 @@ def run_rank(options: argparse.Namespace) -> None:
     if reads and any(float(tensor[-1, -1]) != wanted[name] for name, tensor in state.items()):
         raise AssertionError("another state was read than was saved")
     dist.barrier()
-    print(json.dumps({"waits": waits, "stalls": stalls, "steps": means, "reads": reads}), flush=True)
+    print(json.dumps({"waits": waits, "stalls": stalls, "steps": means, "alone": [alone], "reads": reads}), flush=True)
 
 
 # The run
@@ -322,7 +316,12 @@ def run_way(options: argparse.Namespace, way: str, folder: pathlib.Path) -> dict
     own.mkdir()
     command = [sys.executable, __file__, "--way", way, "--folder", str(own)]
     command += [f"--{name}={getattr(options, name)}" for name in ("megabytes", "tensors", "ranks", "saves", "steps")]
-    common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(options.ranks)}
+    common = {
+        **os.environ,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "WORLD_SIZE": str(options.ranks),
+    }
     common.setdefault("HARMONAIZE_HOME", str(BUILD))
     common["HARMONAIZE_JOB"] = own.name
     processes = [
@@ -341,13 +340,13 @@ def run_way(options: argparse.Namespace, way: str, folder: pathlib.Path) -> dict
     return {
         **{
             what: [max(times) for times in zip(*(answer[what] for answer in answers), strict=True)]
-            for what in ("waits", "stalls", "steps")
+            for what in ("waits", "stalls", "steps", "alone")
         },
         "reads": {place: max(answer["reads"][place] for answer in answers) for place in answers[0]["reads"]},
     }
 
 
-def line(way: str, found: dict[str, typing.Any] | str, step: float, best: float) -> str:
+def line(way: str, found: dict[str, typing.Any] | str, best: float) -> str:
     if isinstance(found, str):
         return f"{way:28} {found}"
     later = statistics.median(found["stalls"][1:])
@@ -355,7 +354,7 @@ def line(way: str, found: dict[str, typing.Any] | str, step: float, best: float)
     return (
         f"{way:28}{found['stalls'][0] * 1e3:9.1f}{later * 1e3:9.1f}{later / best:8.1f}"
         f"{statistics.median(found['waits'][1:]) * 1e3:9.1f}"
-        f"{statistics.mean(found['steps'][1:]) / step:8.2f}{reads}"
+        f"{statistics.mean(found['steps'][1:]) / found['alone'][0]:8.2f}{reads}"
     ).replace("nan", "  -")
 
 
@@ -366,7 +365,9 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=1, help="default: 1")
     parser.add_argument("--saves", type=int, default=5, help="default: 5")
     parser.add_argument("--steps", type=int, default=50, help="steps after each save (default: 50)")
-    parser.add_argument("--ways", default=";".join(WAYS), help=f"of these, separated by ';' (default: all): {';'.join(WAYS)}")
+    parser.add_argument(
+        "--ways", default=";".join(WAYS), help=f"of these, separated by ';' (default: all): {';'.join(WAYS)}"
+    )
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="where files are written")
     parser.add_argument("--json", help="file for the numbers")
     parser.add_argument("--way", help=argparse.SUPPRESS)
@@ -382,13 +383,12 @@ def main() -> None:
             results[way] = run_way(options, way, pathlib.Path(name))
             print(f"{way}: {results[way]}", file=sys.stderr, flush=True)
     measured = {way: found for way, found in results.items() if not isinstance(found, str)}
-    later = {way: statistics.median(found["stalls"][1:]) for way, found in measured.items() if way != "none"}
-    step = statistics.mean(measured["none"]["steps"][1:]) if "none" in measured else float("nan")
-    print(f"{options.megabytes} MB in {options.tensors} tensors, {options.ranks} ranks; milliseconds, and ratios to the least stall")
+    later = {way: statistics.median(found["stalls"][1:]) for way, found in measured.items()}
+    size = f"{options.megabytes} MB in {options.tensors} tensors, {options.ranks} ranks"
+    print(f"{size}; milliseconds, and ratios to the least stall")
     print(f"{'':28}{'first':>9}{'later':>9}{'ratio':>8}{'wait':>9}{'step':>8}{'memory':>9}{'storage':>9}")
     for way, found in results.items():
-        if way != "none":
-            print(line(way, found, step, min(later.values())))
+        print(line(way, found, min(later.values())))
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps({"options": vars(options), "results": results}, indent=1))
 
