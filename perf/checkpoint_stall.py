@@ -49,6 +49,8 @@ State = dict[str, typing.Any]
 class Way:
     """A way to save. `save` returns when the training may go on."""
 
+    group: typing.Any = None
+
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
         self.step = 0
@@ -132,7 +134,7 @@ class DcpAsync(DcpSave):
     def save(self, state: State) -> None:
         import torch.distributed.checkpoint as dcp
 
-        answer = dcp.async_save(state, storage_writer=self.writer(), **self.options)
+        answer = dcp.async_save(state, storage_writer=self.writer(), process_group=self.group, **self.options)
         self.future = getattr(answer, "upload_completion", answer)
 
     def wait_before(self) -> None:
@@ -203,7 +205,7 @@ class OursByDcp(Ours):
 
         self.step += 1
         self.writer.step = self.step
-        self.future = dcp.async_save(state, storage_writer=self.writer)
+        self.future = dcp.async_save(state, storage_writer=self.writer, process_group=self.group)
 
     def wait_before(self) -> None:
         self.finish()
@@ -240,6 +242,8 @@ def run_rank(options: argparse.Namespace) -> None:
 
     torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // options.ranks))
     dist.init_process_group("gloo")
+    # PyTorch's thread communicates while the ranks do.
+    Way.group = dist.new_group(backend="gloo")
     state = make_state(options.megabytes, options.tensors)
     matrix = torch.rand(_MATRIX, _MATRIX)
 

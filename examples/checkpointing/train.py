@@ -75,6 +75,8 @@ def train(arguments: argparse.Namespace) -> float:
     inputs, wanted = make_data()
     rank, size = dist.get_rank(), dist.get_world_size()
     loss = torch.zeros(())
+    # PyTorch's thread communicates while the training goes on: in a group of its own, or their operations would mix.
+    group = dist.new_group(backend="gloo")
     saving: typing.Any = None
     for step in range(go_on(network, optimizer, arguments.folder) + 1, arguments.steps + 1):
         optimizer.zero_grad()
@@ -85,7 +87,8 @@ def train(arguments: argparse.Namespace) -> float:
             if saving is not None:
                 saving.result()
             writer = StorageWriter(arguments.folder, step=step)
-            saving = dcp.async_save(state_of(network, optimizer, step), storage_writer=writer)
+            state = state_of(network, optimizer, step)
+            saving = dcp.async_save(state, storage_writer=writer, process_group=group)
         if step == arguments.die_at and rank == 0:
             os.kill(os.getpid(), signal.SIGKILL)
     if saving is not None:

@@ -233,6 +233,67 @@ def module(folder: str | None) -> None:
     say("right")
 
 
+def sharded_tensors(folder: str | None) -> None:
+    """A ShardedTensor is read into one of other shards, and into a plain tensor."""
+    from torch.distributed._shard import sharded_tensor  # noqa: PLC0415
+
+    whole = full("shards", (40, 30), torch.float32, 1)
+
+    def made(content: torch.Tensor, border: int) -> typing.Any:
+        begin, end = ((0, border), (border, 40))[RANK]
+        shard = sharded_tensor.Shard.from_tensor_and_offsets(content[begin:end].clone(), [begin, 0], RANK)
+        return sharded_tensor.init_from_local_shards([shard], 40, 30)
+
+    with checkpoint.Checkpointer(communicator_of_group(), folder) as one:
+        one.save(1, {"w": made(whole, 20)})
+        found = made(torch.zeros(40, 30), 33)
+        plain = torch.zeros(40, 30)
+        one.wait(1, "memory", 60)
+        checkpoint.load({"w": found}, communicator_of_group(), folder)
+        checkpoint.load({"w": plain}, communicator_of_group(), folder)
+        assert torch.equal(found.local_shards()[0].tensor, whole[:33] if RANK == 0 else whole[33:])
+        assert torch.equal(plain, whole)
+        dist.barrier()
+    say("right")
+
+
+def fsdp(folder: str | None) -> None:
+    """A model of FSDP2 and its optimizer go back to what was saved."""
+    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
+    from torch.distributed.fsdp import fully_shard  # noqa: PLC0415
+
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(31, 17), torch.nn.Linear(17, 1))
+    fully_shard(model, mesh=init_device_mesh("cpu", (SIZE,)))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(torch.full((4, 31), 1.0 + RANK)).sum().backward()
+        optimizer.step()
+
+    def values() -> list[torch.Tensor]:
+        states = [one for state in optimizer.state.values() for one in state.values()]
+        return [
+            one.full_tensor().clone() if hasattr(one, "full_tensor") else one.clone()
+            for one in (*model.parameters(), *states)
+        ]
+
+    step()
+    before = values()
+    with checkpoint.Checkpointer(communicator_of_group(), folder) as one:
+        one.save(1, {"model": model, "optimizer": optimizer})
+        one.wait(1, "memory", 60)
+        step()
+        assert not all(map(torch.equal, values(), before))
+        checkpoint.load({"model": model, "optimizer": optimizer}, communicator_of_group(), folder)
+        assert all(map(torch.equal, values(), before))
+        with checkpoint.open(communicator_of_group(), folder) as saved:
+            assert saved.tensors["model.0.weight"].shape == (17, 31)
+        dist.barrier()
+    say("right")
+
+
 def foreign(folder: str | None) -> None:
     """What PyTorch itself has written is loaded into the same state."""
     assert folder is not None

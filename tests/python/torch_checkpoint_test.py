@@ -50,7 +50,9 @@ def test_other_numbers_of_ranks_load_from_the_folder_when_the_daemon_is_gone(tmp
             expect_right(second, tmp_path, "torch-store", 2, PROGRAM, "load_by_id", store)
 
 
-@pytest.mark.parametrize("act", [pytest.param("ids", marks=newer), "module", "foreign"])
+@pytest.mark.parametrize(
+    "act", ["module", "foreign", *(pytest.param(one, marks=newer) for one in ("ids", "sharded_tensors", "fsdp"))]
+)
 def test_ranks(daemon: Daemon, tmp_path: pathlib.Path, act: str) -> None:
     expect_right(daemon, tmp_path, f"torch-{act}", 2, PROGRAM, act, tmp_path / "store")
 
