@@ -120,6 +120,7 @@ def replicated_state(step: int) -> dict[str, typing.Any]:
         "large": whole("l", (1, 700, 300), "float32", step),
         "turned": whole("t", (400, 500), "float64", step).T,
         "small": {f"s{one}": whole(f"s{one}", (one,), "float32", step) for one in range(20)},
+        "shared": shard(whole("shared", (30, 20), "float32", step), 0),
         "step": step,
         "note": b"x" * step,
     }
@@ -220,6 +221,8 @@ def refusals(one: nccl.Communicator, folder: str | None) -> None:
     assert "'f' is a function, which a checkpoint does not keep" in raised(TypeError, saver.save, 1, {"f": raised})
     assert "byte order" in raised(TypeError, saver.save, 1, {"a": np.zeros(2, ">f4")})
     assert "complex128" in raised(TypeError, saver.save, 1, {"a": np.zeros(2, complex)})
+    other = {"a": np.zeros(3 + RANK, np.float32)}
+    assert "not replicated" in raised(ValueError, saver.save, 1, other, replicated=True)
     outside = checkpoint.Shard(array, (4,), (2,))
     assert "does not lie in (4,)" in raised(ValueError, saver.save, 1, {"a": outside})
     assert "different numbers of dimensions" in raised(
@@ -291,8 +294,10 @@ def loss(one: nccl.Communicator, _: str | None) -> None:
     if RANK == 1:
         say("right")
         os._exit(0)
-    saver.save(2, {"a": np.full(10, 2.0)}, replicated=True)
+    state = {"a": np.full(10, 2.0)}
+    saver.save(2, state)
     assert "rank 1" in raised(nccl.RemoteError, saver.wait, 2, "memory", 60)
+    assert "rank 1" in raised(nccl.RemoteError, saver.save, 3, state, replicated=True)
     say("right")
     os._exit(0)
 

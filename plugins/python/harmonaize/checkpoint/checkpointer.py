@@ -10,8 +10,9 @@ import time
 import types
 import typing
 
-from harmonaize.checkpoint import division
 from harmonaize.checkpoint.arrays import pieces_of
+from harmonaize.checkpoint.distributed_tensors import is_distributed
+from harmonaize.checkpoint.division import Division
 from harmonaize.checkpoint.errors import CheckpointError
 from harmonaize.checkpoint.flattening import FlatState, State, is_array
 from harmonaize.checkpoint.functions import RawConfig, RawState, SaveFlag, functions
@@ -19,6 +20,7 @@ from harmonaize.checkpoint.own_names import values_name
 from harmonaize.checkpoint.piece import Piece, object_piece
 from harmonaize.checkpoint.pinning import Pinning
 from harmonaize.checkpoint.rooms import fill_rooms
+from harmonaize.checkpoint.shard import Shard
 from harmonaize.checkpoint.shard_table import ShardTable
 from harmonaize.checkpoint.values import encode_values
 from harmonaize.nccl import Communicator, RemoteError, Result
@@ -77,7 +79,7 @@ class Checkpointer:
         self._rank, self._ranks = communicator.rank, communicator.size
         self._lock = threading.Lock()
         self._table: ShardTable | None = None
-        self._division: tuple[list[typing.Any], list[division.Part]] | None = None
+        self.division = Division(communicator)
         self._pinning = Pinning()
         # Kept: the library's end of the saving uses it.
         self.communicator = communicator
@@ -115,17 +117,23 @@ class Checkpointer:
         stands for one object of the job. Numbers, texts, and lists and dictionaries of these are kept beside, as JSON;
         where ranks have other values under one name, those of the lowest rank count.
 
-        `replicated`: all ranks have the same state, and divide the work.
+        `replicated`: all ranks have the same state, and divide the work. A DTensor, a ShardedTensor and a Shard are
+        saved as without it.
 
         Errors: ValueError for names, or shards, that cannot be; TypeError for values of other types; UsageError if a
         quota of the provider's is used up, or ranks save different steps; RemoteError if a rank is lost.
         """
-        pieces, values = pieces_of_state(state)
+        own, same, values = pieces_of_state(state)
+        # What cannot be kept is told before the ranks come together.
+        text = encode_values(values)
         if replicated:
-            pieces = self._own_part(pieces)
+            divided = self.division.own_part(same)
+            if divided is None:
+                raise ValueError("the state is not replicated: ranks have other names, types or shapes of tensors")
+            same = divided
         if values and (self._rank == 0 or not replicated):
-            pieces.append(object_piece(values_name(self._rank), encode_values(values)))
-        self.save_pieces(step, pieces, epoch_end=epoch_end)
+            own.append(object_piece(values_name(self._rank), text))
+        self.save_pieces(step, [*own, *same], epoch_end=epoch_end)
 
     def save_pieces(self, step: int, pieces: typing.Sequence[Piece], *, epoch_end: bool = False) -> None:
         """Saves pieces. Errors: NcclError, as of `save`."""
@@ -203,28 +211,24 @@ class Checkpointer:
             return
         raise RemoteError("hzCheckpointWait", Result.REMOTE_ERROR, self.communicator.last_error())
 
-    def _own_part(self, pieces: list[Piece]) -> list[Piece]:
-        """Returns this rank's part of what all ranks have."""
-        forms = [piece.form for piece in pieces]
-        if self._division is None or self._division[0] != forms:
-            self._division = (forms, division.parts_of(pieces, self._rank, self._ranks))
-        return division.apply(self._division[1], pieces)
 
-
-def pieces_of_state(state: State) -> tuple[list[Piece], dict[str, typing.Any]]:
-    """Returns what a rank saves of a state: the pieces, and the plain values by name. Errors: as of
-    `Checkpointer.save`.
+def pieces_of_state(state: State) -> tuple[list[Piece], list[Piece], dict[str, typing.Any]]:
+    """Returns what a rank saves of a state: pieces that are its own by what the state says, those that it has whole, as
+    other ranks may, and the plain values by name. Errors: as of `Checkpointer.save`.
     """
-    pieces: list[Piece] = []
+    own: list[Piece] = []
+    whole: list[Piece] = []
     values: dict[str, typing.Any] = {}
     for name, leaf in FlatState(state).leaves.items():
-        if is_array(leaf.value):
-            pieces += pieces_of(name, leaf.value, each_once=True)
-        elif isinstance(leaf.value, bytes | bytearray | memoryview):
-            pieces.append(object_piece(name, bytes(leaf.value)))
+        value = leaf.value
+        if is_array(value):
+            is_own = isinstance(value, Shard) or is_distributed(value)
+            (own if is_own else whole).extend(pieces_of(name, value, each_once=True))
+        elif isinstance(value, bytes | bytearray | memoryview):
+            whole.append(object_piece(name, bytes(value)))
         else:
-            values[name] = leaf.value
-    return pieces, values
+            values[name] = value
+    return own, whole, values
 
 
 def _address_of(piece: Piece) -> int | None:

@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 import typing
 
 from harmonaize.checkpoint.piece import Piece
+from harmonaize.nccl import Communicator
 
 # Pieces from this size on are divided by rows. A shard's description takes some 200 bytes at each rank.
 _DIVIDED_BYTES = 1 << 18
+
+
+class Division:
+    """Divides what all ranks of a communicator have. What it has found is kept for the next save of the same."""
+
+    def __init__(self, communicator: Communicator) -> None:
+        """Takes the communicator."""
+        self._communicator = communicator
+        self._forms: list[typing.Any] = []
+        self._digest = b""
+        self._parts: list[Part] = []
+
+    def own_part(self, pieces: list[Piece]) -> list[Piece] | None:
+        """Returns this rank's part of pieces; None: not all ranks have the same ones. All ranks call it.
+
+        RemoteError: a rank is lost.
+        """
+        ranks = self._communicator.size
+        if ranks == 1:
+            return pieces
+        forms = [piece.form for piece in pieces]
+        if not self._digest or forms != self._forms:
+            self._forms = forms
+            self._digest = hashlib.sha256(repr(forms).encode()).digest()
+            self._parts = parts_of(pieces, self._communicator.rank, ranks)
+        mine = (ctypes.c_uint8 * len(self._digest))(*self._digest)
+        everyones = (ctypes.c_uint8 * (len(self._digest) * ranks))()
+        self._communicator.all_gather(mine, everyones)
+        return apply(self._parts, pieces) if bytes(everyones) == self._digest * ranks else None
 
 
 class Part(typing.NamedTuple):

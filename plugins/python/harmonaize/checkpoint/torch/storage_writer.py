@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import collections
-import ctypes
-import hashlib
 import io
 import os
 import typing
@@ -12,7 +10,6 @@ import warnings
 
 import torch
 
-from harmonaize.checkpoint import division
 from harmonaize.checkpoint.arrays import pieces_of
 from harmonaize.checkpoint.checkpointer import Checkpointer
 from harmonaize.checkpoint.distributed_tensors import is_distributed
@@ -222,8 +219,7 @@ class StorageWriter(_Base):  # type: ignore[misc]
     # A state without a plan
 
     def _pieces_of_state(self, state: typing.Any) -> list[Piece]:
-        communicator = self._ranks()
-        rank = communicator.rank
+        rank = self._ranks().rank
         flat = FlatState(state)
         own: list[Piece] = []
         same: list[Piece] = []
@@ -237,7 +233,8 @@ class StorageWriter(_Base):  # type: ignore[misc]
             else:
                 own.append(object_piece(pickle_name(rank, name), _saved_by_torch(leaf.value)))
         paths = {name: leaf.path for name, leaf in flat.leaves.items()}
-        return [*own, *_divided(same, communicator), *_own_objects(rank, values, paths)]
+        divided = self.checkpointer.division.own_part(same)
+        return [*own, *(same if divided is None else divided), *_own_objects(rank, values, paths)]
 
 
 def _close_ended(key: typing.Any) -> None:
@@ -246,19 +243,6 @@ def _close_ended(key: typing.Any) -> None:
         if other != key and saver.communicator.ended:
             del _checkpointers[other]
             saver.close()
-
-
-def _divided(pieces: list[Piece], communicator: Communicator) -> list[Piece]:
-    """Returns this rank's part of tensors that it has whole: all of them, unless all ranks have the same ones."""
-    if communicator.size == 1:
-        return pieces
-    digest = hashlib.sha256(repr([piece.form for piece in pieces]).encode()).digest()
-    everyones = bytearray(len(digest) * communicator.size)
-    into = (ctypes.c_uint8 * len(everyones)).from_buffer(everyones)
-    communicator.all_gather((ctypes.c_uint8 * len(digest))(*digest), into)
-    if bytes(everyones) != digest * communicator.size:
-        return pieces
-    return division.apply(division.parts_of(pieces, communicator.rank, communicator.size), pieces)
 
 
 def _own_objects(rank: int, values: dict[str, typing.Any], paths: dict[str, typing.Any]) -> list[Piece]:
