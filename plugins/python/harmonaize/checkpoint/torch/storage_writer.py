@@ -98,7 +98,8 @@ class StorageWriter(_Base):  # type: ignore[misc]
     def write_data(self, plan: typing.Any, planner: typing.Any) -> typing.Any:
         """Saves this rank's items. Errors: as of Checkpointer.save, and of the planner."""
         done: torch.futures.Future[list[typing.Any]] = torch.futures.Future()
-        if self._staged:
+        # What was staged is a state without items.
+        if self._staged and not plan.items:
             self.checkpointer.wait(self._staged.popleft(), "memory" if self._folder is None else "storage")
         else:
             # PyTorch has all ranks come together after this, so that all have their part in memory then.
