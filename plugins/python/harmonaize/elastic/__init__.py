@@ -15,6 +15,7 @@ docs/elastic.md has a whole example, and the limits.
 """
 
 from harmonaize.elastic.answers import Accept, Answer, Counter, Decline
+from harmonaize.elastic.checkpoints import Checkpoints
 from harmonaize.elastic.errors import (
     ElasticError,
     MembershipChange,
@@ -33,6 +34,7 @@ from harmonaize.elastic.world import World
 __all__ = [
     "Accept",
     "Answer",
+    "Checkpoints",
     "Counter",
     "Decline",
     "ElasticError",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import enum
+import typing
 
 from harmonaize.elastic.errors import OutOfStepError
 from harmonaize.nccl import Communicator, Operator
@@ -57,16 +58,24 @@ def tell(communicator: Communicator, text: str) -> str:
     return bytes(buffer).rstrip(b"\0").decode(errors="replace")
 
 
+class Met(typing.NamedTuple):
+    """What any of the ranks wants: a change of the ranks, the training's end, that the commit is saved."""
+
+    change: bool
+    stop: bool
+    save: bool
+
+
 class Meeting:
     """Meets the other ranks at a point of the training. It makes nothing anew, since it is used in every step."""
 
     def __init__(self, communicator: Communicator) -> None:
         """Takes the communicator of all ranks."""
         self._communicator = communicator
-        self._numbers = (ctypes.c_int64 * 6)()
+        self._numbers = (ctypes.c_int64 * 7)()
 
-    def meet(self, point: Point, commits: int, *, asks: bool, stops: bool) -> tuple[bool, bool]:
-        """Returns whether any rank asks for a change, and whether any wants the training to stop.
+    def meet(self, point: Point, commits: int, *, asks: bool, stops: bool, saves: bool = False) -> Met:
+        """Returns what any of the ranks wants.
 
         RemoteError: a rank is gone; OutOfStepError: another rank is at another point, or has made other commits.
         """
@@ -74,7 +83,7 @@ class Meeting:
         # Largest and smallest values of all ranks by one maximum.
         numbers[0], numbers[1] = point, -point
         numbers[2], numbers[3] = commits, -commits
-        numbers[4], numbers[5] = asks, stops
+        numbers[4], numbers[5], numbers[6] = asks, stops, saves
         self._communicator.all_reduce(numbers, op=Operator.MAX)
         if numbers[0] != -numbers[1] or numbers[2] != -numbers[3]:
             raise OutOfStepError(
@@ -82,7 +91,7 @@ class Meeting:
                 f"{Point(-numbers[1]).name} and {Point(numbers[0]).name} after {-numbers[3]} to {numbers[2]}; call "
                 "commit and check in the same order on all ranks"
             )
-        return bool(numbers[4]), bool(numbers[5])
+        return Met(bool(numbers[4]), bool(numbers[5]), bool(numbers[6]))
 
 
 def gather_leavers(communicator: Communicator, leavers: set[int], newcomers: int) -> tuple[tuple[int, ...], int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typing
 
-from harmonaize.elastic.snapshot import Snapshot, Tensor
+from harmonaize.checkpoint.element_type import ElementType
+from harmonaize.elastic.snapshot import Snapshot, Tensor, Tree
 from harmonaize.elastic.state import State
 
 # Kinds of elements that are plain memory: truth values, integers, floating point and complex numbers.
@@ -60,6 +61,12 @@ class NumpyState(State):
         if dtype.kind not in _PLAIN:
             raise ValueError(f"an array of {dtype} has no plain numbers")
         return np.empty(shape, dtype)
+
+    def _names(self, tree: Tree) -> list[str]:
+        return list(tree["arrays"])
+
+    def _kind(self, element: ElementType) -> str:
+        return element.numpy_name
 
     def _describe(self, tensor: Tensor) -> tuple[str, tuple[int, ...]]:
         return tensor.dtype.name, tensor.shape

@@ -6,6 +6,7 @@ import abc
 import json
 import typing
 
+from harmonaize.checkpoint.element_type import ElementType
 from harmonaize.elastic.errors import ElasticError
 from harmonaize.elastic.snapshot import Commits, Snapshot, Tensor, Tree
 
@@ -121,6 +122,14 @@ class State(abc.ABC):
     @abc.abstractmethod
     def _describe(self, tensor: Tensor) -> tuple[str, tuple[int, ...]]:
         """Returns the type and shape of a tensor, as `_empty` takes them."""
+
+    @abc.abstractmethod
+    def _names(self, tree: Tree) -> list[str]:
+        """Returns the names of a snapshot's tensors in a checkpoint, in their order."""
+
+    @abc.abstractmethod
+    def _kind(self, element: ElementType) -> str:
+        """Returns what `_empty` calls the type of elements in a checkpoint."""
 
     def _enter(self, training: Training) -> None:
         """The ranks have agreed and have the same values; the training function is about to be called."""

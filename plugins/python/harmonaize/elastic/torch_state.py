@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 
+from harmonaize.checkpoint.element_type import ElementType
 from harmonaize.elastic.snapshot import Snapshot, Tensor, Tree
 from harmonaize.elastic.state import State
 from harmonaize.elastic.torch_group import TorchGroup
@@ -70,6 +71,15 @@ class TorchState(State):
             raise ValueError(f"PyTorch has no type '{kind}'")  # noqa: TRY004
         return torch.empty(shape, dtype=dtype)
 
+    def _names(self, tree: Tree) -> list[str]:
+        names: dict[int, str] = {}
+        for name, one in tree["states"].items():
+            _add_names(one, name, names)
+        return [names[place] for place in range(len(names))]
+
+    def _kind(self, element: ElementType) -> str:
+        return element.torch_name
+
     def _describe(self, tensor: Tensor) -> tuple[str, tuple[int, ...]]:
         return str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
 
@@ -105,6 +115,18 @@ def _key(key: typing.Any, where: str) -> str | int:
     if isinstance(key, str | int):
         return key
     raise TypeError(f"{where} has a key that is a {type(key).__name__}: keys are texts and numbers")
+
+
+def _add_names(tree: Tree, where: str, names: dict[int, str]) -> None:
+    """Adds the names of tensors in what `_encoded` returned, by their places."""
+    if not isinstance(tree, dict):
+        return
+    ((kind, content),) = tree.items()
+    if kind == "tensor":
+        names[content] = where
+        return
+    for key, one in content if kind == "dict" else enumerate(content):
+        _add_names(one, f"{where}.{key}", names)
 
 
 def _decoded(tree: Tree, tensors: list[Tensor]) -> typing.Any:

@@ -8,8 +8,9 @@ import time
 import typing
 
 from harmonaize.elastic import tickets, transfer
-from harmonaize.elastic.agreement import Meeting, Point, Standing, gather_leavers, gather_standings, tell
+from harmonaize.elastic.agreement import Meeting, Met, Point, Standing, gather_leavers, gather_standings, tell
 from harmonaize.elastic.answers import Bounds
+from harmonaize.elastic.checkpoints import Checkpoints, JobCheckpoints
 from harmonaize.elastic.errors import ElasticError, MembershipChange, StateLostError
 from harmonaize.elastic.garbage import Garbage
 from harmonaize.elastic.membership import Membership
@@ -38,15 +39,18 @@ T = typing.TypeVar("T")
 class Training:
     """One call of `run`: the membership, the commits of a state, and what is asked of the job."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         state: State,
         membership: Membership,
         requests: Requests,
         policies: typing.Mapping[str, Policy],
         reports: ProgressReports,
+        checkpoints: JobCheckpoints | None,
     ) -> None:
         """Takes the parts."""
+        self.save_advised = False
+        self._checkpoints = checkpoints
         self.stopped = False
         self.shares: dict[str, typing.Any] = {}
         self._state = state
@@ -97,6 +101,8 @@ class Training:
             return None if self._left else returned[0]
         finally:
             self._garbage.end()
+            if self._checkpoints is not None:
+                self._checkpoints.close(orderly=orderly and not self._left)
             self._requests.close()
             self._membership.leave(orderly=orderly)
 
@@ -148,7 +154,10 @@ class Training:
         communicator.name = tell(communicator, communicator.name)
         one_host = len({standing.host for standing in standings}) == 1
         self._membership.confirm(1 + max(standing.epoch for standing in standings), one_host=one_host)
-        self._restore(standings)
+        if self._checkpoints is not None:
+            self._checkpoints.enter(communicator)
+        if not self._starts_from_checkpoint(standings):
+            self._restore(standings)
         self._membership.keep_ticket()
         self._first_size = self._first_size or communicator.size
         epoch = self._membership.epoch
@@ -158,6 +167,20 @@ class Training:
         self._asked, self._newcomers = [], 0
         self._state._leaves = False  # noqa: SLF001
         self._state._enter(self)  # noqa: SLF001
+
+    def _starts_from_checkpoint(self, standings: list[Standing]) -> bool:
+        """Takes the state from the newest checkpoint where no rank has come further than the beginning. Returns whether
+        there was one.
+        """
+        if self._checkpoints is None or any(one.synchronized or one.commit > 0 for one in standings):
+            return False
+        found = self._checkpoints.load(self._state)
+        if found is None:
+            return False
+        self._state._commits.keep_only(*found)  # noqa: SLF001
+        self._state._restore(found[1])  # noqa: SLF001
+        self._synchronized = True
+        return True
 
     def _restore(self, standings: list[Standing]) -> None:
         """Goes back to the newest commit that all have; ranks without the others' state are sent it."""
@@ -184,17 +207,27 @@ class Training:
 
     def commit(self) -> None:
         """Keeps a copy of the state, once all ranks have come here."""
-        self._meet(Point.COMMIT)
+        met = self._meet(Point.COMMIT)
         commits = self._state._commits  # noqa: SLF001
-        commits.add((commits.newest or 0) + 1, self._state._copy)  # noqa: SLF001
+        number = (commits.newest or 0) + 1
+        commits.add(number, self._state._copy)  # noqa: SLF001
+        if self._checkpoints is not None and (met.save or self._checkpoints.is_due(number)):
+            self._save()
+
+    def _save(self) -> None:
+        """Saves the newest commit, which all ranks have."""
+        number = self._state._commits.newest  # noqa: SLF001
+        kept = None if number is None else self._state._commits.at(number)  # noqa: SLF001
+        if self._checkpoints is not None and number is not None and kept is not None:
+            self._checkpoints.save(number, kept, self._state)
 
     def check(self) -> None:
         """Leaves the training function by MembershipChange if a rank knows of a change."""
-        if self._meet(Point.CHECK):
+        if self._meet(Point.CHECK).change:
             raise MembershipChange
 
-    def _meet(self, point: Point) -> bool:
-        """Meets all ranks. Returns whether any of them asks for a change."""
+    def _meet(self, point: Point) -> Met:
+        """Meets all ranks. Returns what any of them wants."""
         if self._meeting is None:
             raise ElasticError("the ranks have not come together yet")
         state = self._state
@@ -202,9 +235,11 @@ class Training:
             self._look()
         asks = bool(self._asked) or self._newcomers > 0 or state._leaves  # noqa: SLF001
         commits = state._commits.newest or 0  # noqa: SLF001
-        change, stop = self._meeting.meet(point, commits, asks=asks, stops=state._stops)  # noqa: SLF001
-        self.stopped = self.stopped or stop
-        return change
+        saves = point == Point.COMMIT and self.save_advised
+        met = self._meeting.meet(point, commits, asks=asks, stops=state._stops, saves=saves)  # noqa: SLF001
+        self.save_advised = self.save_advised and not saves
+        self.stopped = self.stopped or met.stop
+        return met
 
     def _look(self) -> None:
         """Has rank 0 learn what the provider asks, and whether newcomers wait, and tell how far the job has come."""
@@ -231,7 +266,11 @@ class Training:
         for request in self._asked:
             self._requests.settled(request, None)
         self._newcomers = 0
+        if leavers:
+            self._save()
         if self.world.rank in leavers:
+            if self._checkpoints is not None:
+                self._checkpoints.await_stored()
             self._left = self.stopped = True
         elif leavers:
             self._membership.exclude(leavers)
@@ -245,6 +284,22 @@ class Training:
         self.communicator.broadcast(size)
         if size[0] > self.communicator.size:
             self._membership.grow(size[0])
+
+
+class _Listener:
+    """Hears the job's events at rank 0, and tells the program of them."""
+
+    def __init__(self, hear: typing.Callable[[Event], None] | None) -> None:
+        """Takes whom to tell; None: nobody."""
+        self.training: Training | None = None
+        self._hear = hear
+
+    def __call__(self, event: Event) -> None:
+        """Hears of an event."""
+        if event.name == "checkpoint.advised" and self.training is not None:
+            self.training.save_advised = True
+        if self._hear is not None:
+            self._hear(event)
 
 
 _running: list[Training] = []
@@ -263,6 +318,7 @@ def run(  # noqa: PLR0913
     leave_before: float = LEAVE_BEFORE_SECONDS,
     progress: ProgressFunction | None = steps_alone,
     patience: float = 120.0,
+    checkpoint: Checkpoints | None = None,
 ) -> T | None:
     """Calls `train(state)` on every rank, and again whenever ranks were lost, left, or came: from the last commit, with
     another `state.communicator` and another `state.world`, in the same processes.
@@ -280,6 +336,10 @@ def run(  # noqa: PLR0913
     they shorten most: each commit counts as a step, and `progress(state)` returns what is told besides, as a mapping of
     arguments of `Client.report_progress`. None: the program tells of its progress itself, or not at all.
 
+    With `checkpoint` commits are saved as it says, when the provider advises it, and before ranks leave. Where no rank
+    has come further than the beginning, as after a restart of the whole job, the training goes on from the newest
+    checkpoint, with any number of ranks: from memory, or the folder, whichever is nearest.
+
     Exceptions of `train` end the rank, unless a loss is behind them. ElasticError: the job cannot go on; NcclError: the
     ranks could not come together at first; ValueError: the arguments do not fit each other.
     """
@@ -287,10 +347,14 @@ def run(  # noqa: PLR0913
         raise ValueError("'requests' takes the place of 'hear', 'answer' and 'most_ranks': give it alone")
     if most_ranks is not None and most_ranks < least_ranks:
         raise ValueError(f"most_ranks, {most_ranks}, is below least_ranks, {least_ranks}")
+    listener = _Listener(hear)
     if requests is None:
-        requests = OfferRequests(Bounds(least_ranks, most_ranks), answer, hear, leave_before)
+        hears = listener if checkpoint is not None else hear
+        requests = OfferRequests(Bounds(least_ranks, most_ranks), answer, hears, leave_before)
     reports = ProgressReports(progress)
-    training = Training(state, Membership(least_ranks, patience), requests, policies or {}, reports)
+    checkpoints = None if checkpoint is None else JobCheckpoints(checkpoint)
+    training = Training(state, Membership(least_ranks, patience), requests, policies or {}, reports, checkpoints)
+    listener.training = training
     _running.append(training)
     try:
         return training.run(train)
