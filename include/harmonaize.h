@@ -472,6 +472,17 @@ ncclResult_t hzCheckpointBegin(hzCheckpointer_t saver, uint64_t step, int flags,
                                const hzShard_t* shards, size_t count, void** rooms);
 ncclResult_t hzCheckpointCommit(hzCheckpointer_t saver);
 
+/// Gives up the save that has begun: not all elements could be written. Other ranks that have saved
+/// the step wait with their next save until this rank has saved it, too.
+/// Errors: ncclInvalidUsage if none has begun.
+ncclResult_t hzCheckpointAbandon(hzCheckpointer_t saver);
+
+/// Stores when the job of `comm` had best save, and why, into `*json`: the document of GET
+/// /v1/jobs/{job}/checkpoints/advice in one line (docs/checkpoint-advice.md). It is valid until this
+/// thread asks again. The same comes as the event checkpoint.advised.
+/// Errors: ncclInvalidUsage while `comm` is not ready; ncclSystemError when no daemon listens.
+ncclResult_t hzCheckpointAdvice(ncclComm_t comm, const char** json);
+
 /// What has become of a save. Begin with HZ_CHECKPOINT_STATE_INITIALIZER.
 typedef struct hzCheckpointState {
   size_t size;          ///< sizeof(hzCheckpointState_t).

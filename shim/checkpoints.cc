@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "include/harmonaize.h"
+#include "shim/daemon_call.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
 #include "src/checkpoint/shard.h"
@@ -248,6 +249,19 @@ Status StoreTensor(const SavedCheckpoint& saved, size_t index, hzShard_t* out) {
   return Status::Ok();
 }
 
+Status StoreAdvice(ncclComm_t comm, const char** json) {
+  HZ_RETURN_IF_ERROR(CheckPointer(json, "json"));
+  HZ_RETURN_IF_ERROR(CheckHandle(comm));
+  if (Forwarding()) return InvalidUsage("calls go to stock NCCL, which advises nobody");
+  const std::string job = comm->communicator->job();
+  if (job.empty()) return InvalidUsage("the communicator is not ready, so it has no job");
+  static thread_local std::string advice;
+  HZ_ASSIGN_OR_RETURN(
+      advice, CallDaemon({.method = "GET", .target = "/v1/jobs/" + job + "/checkpoints/advice"}));
+  *json = advice.c_str();
+  return Status::Ok();
+}
+
 }  // namespace
 }  // namespace harmonaize::shim
 
@@ -305,6 +319,15 @@ hzCheckpointBegin(hzCheckpointer_t saver, uint64_t step, int flags, const hzShar
 HZ_API(ncclResult_t) hzCheckpointCommit(hzCheckpointer_t saver) {
   return CallOnSaver("hzCheckpointCommit", saver,
                      [](Checkpointer& object) { return object.Commit(); });
+}
+
+HZ_API(ncclResult_t) hzCheckpointAbandon(hzCheckpointer_t saver) {
+  return CallOnSaver("hzCheckpointAbandon", saver,
+                     [](Checkpointer& object) { return object.Abandon(); });
+}
+
+HZ_API(ncclResult_t) hzCheckpointAdvice(ncclComm_t comm, const char** json) {
+  return Call("hzCheckpointAdvice", comm, [&] { return StoreAdvice(comm, json); });
 }
 
 HZ_API(ncclResult_t)

@@ -269,6 +269,9 @@ void AddHoldings(const EngineFacts& facts, const std::vector<NamedTenant>& tenan
   AddByTenant(page->Gauge("tenant_memory_bytes",
                           "Memory of the daemon that grows with what a tenant asks for."),
               tenants, held(Resource::kMemory));
+  AddByTenant(page->Gauge("tenant_checkpoint_bytes",
+                          "Checkpoints in this host's memory, copies for other hosts included."),
+              tenants, held(Resource::kCheckpointBytes));
   Family counted = page->Gauge("tenant_held", "What else a tenant holds of what all share.");
   for (const CountedResource& one : kCounted) {
     for (const NamedTenant& tenant : tenants) {
@@ -288,6 +291,10 @@ void AddHoldings(const EngineFacts& facts, const std::vector<NamedTenant>& tenan
   AddLimits(page->Gauge("memory_bytes_limit",
                         "Most of the daemon's memory that one tenant, or all together, may hold."),
             limit(Resource::kMemory));
+  AddLimits(
+      page->Gauge("checkpoint_bytes_limit",
+                  "Most of checkpoints in memory that one tenant, or all together, may hold."),
+      limit(Resource::kCheckpointBytes));
   Family limits = page->Gauge("held_limit", "Most that one tenant, or all together, may hold.");
   for (const CountedResource& one : kCounted) {
     limits.Add(limit(one.resource).for_each, {{"scope", "tenant"}, {"resource", one.name}})

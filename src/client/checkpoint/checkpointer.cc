@@ -140,6 +140,12 @@ Status Checkpointer::Commit() {
   return Status::Ok();
 }
 
+Status Checkpointer::Abandon() {
+  if (!begun_.has_value()) return InvalidUsage("no save has begun");
+  begun_.reset();
+  return Status::Ok();
+}
+
 Status Checkpointer::Save(uint64_t step, bool is_kept, std::vector<Shard> shards,
                           std::span<const std::byte* const> data) {
   if (data.size() != shards.size()) {

@@ -67,8 +67,9 @@ class Checkpointer {
                                         std::vector<checkpoint::Shard> shards);
   /// Ends the save that has begun: the part is whole.
   Status Commit();
-  /// Gives up the save that has begun. The ranks that have committed it wait for this one.
-  void Abandon() { begun_.reset(); }
+  /// Gives up the save that has begun. The ranks that have committed it wait for this one. Errors:
+  /// kInvalidUsage if none has begun.
+  Status Abandon();
   /// Does both, and copies in between. `data` has the address of each shard's bytes.
   Status Save(uint64_t step, bool is_kept, std::vector<checkpoint::Shard> shards,
               std::span<const std::byte* const> data);
