@@ -274,11 +274,27 @@ void CheckpointKeeper::Complete(const Communicator& communicator, const Saved& s
 
 void CheckpointKeeper::ReplicateRound(const Communicator& communicator, uint64_t round) {
   const KeptParts::ByBuffer* const parts = parts_.Of(KeyOf(communicator));
-  if (parts == nullptr) return;
+  if (services_.cluster == nullptr || parts == nullptr) return;
   for (const auto& [buffer, part] : *parts) {
     const bool is_of_round = !part.is_copy && part.communicator == communicator.id() &&
                              part.state == PartState::kComplete && part.round == round;
-    if (is_of_round) others_.Replicate(communicator, SavesOf(communicator).key, part);
+    if (!is_of_round) continue;
+    replication_.Add({.job = part.job, .save = part.save, .rank = part.rank});
+  }
+  ReplicateNext();
+}
+
+/// Has copies made of the parts whose turn it is. Those that were overwritten meanwhile, or whose
+/// communicator is gone, are passed over.
+void CheckpointKeeper::ReplicateNext() {
+  while (const std::optional<PartName> next = replication_.Next(MonotonicNanoseconds())) {
+    const KeptPart* const part = parts_.FindPart(next->job, next->save, next->rank);
+    const Communicator* const communicator =
+        part == nullptr || part->is_copy ? nullptr
+                                         : services_.communicators->FindById(part->communicator);
+    const bool has_begun = communicator != nullptr &&
+                           others_.Replicate(*communicator, SavesOf(*communicator).key, *part);
+    if (!has_begun) replication_.End(*next);
   }
 }
 
@@ -295,6 +311,12 @@ Communicator* CheckpointKeeper::FindByKey(uint64_t key) const {
 /// Hears that another host keeps a copy of a part of this one's, or does not.
 void CheckpointKeeper::OnKept(transport::PeerId peer, const PartKeptMessage& kept) {
   Communicator* const communicator = FindByKey(kept.about);
+  if (communicator != nullptr) {
+    const uint64_t save = SaveNumber(kept.about, kept.round);
+    if (replication_.End({.job = KeyOf(*communicator), .save = save, .rank = kept.rank})) {
+      ReplicateNext();
+    }
+  }
   if (communicator == nullptr) return;
   if (!kept.status.ok()) {
     return Log(LogLevel::kDebug, kLogInit, "another host keeps no copy of a checkpoint: {}",
@@ -331,13 +353,18 @@ void CheckpointKeeper::TakeCopy(Communicator& communicator, int rank, uint64_t r
   TellSaved(communicator, saves, true);
 }
 
-/// Asks other hosts to go on keeping copies.
+/// Asks other hosts to go on keeping copies, and to make those that did not come about.
 void CheckpointKeeper::RefreshCopies() {
   parts_.VisitAll([&](uint32_t, const KeptPart& part) {
-    if (part.is_copy || part.is_orphan || part.peer == kThisDaemon) return;
     const auto saves = saves_.find(part.communicator);
-    if (saves != saves_.end() && part.state == PartState::kComplete) {
+    const bool is_newest = !part.is_copy && !part.is_orphan && saves != saves_.end() &&
+                           part.state == PartState::kComplete &&
+                           part.round == saves->second.complete.round;
+    if (!is_newest) return;
+    if (part.peer != kThisDaemon) {
       others_.Refresh(saves->second.key, part);
+    } else if (services_.cluster != nullptr) {
+      replication_.Add({.job = part.job, .save = part.save, .rank = part.rank});
     }
   });
 }
@@ -446,6 +473,7 @@ void CheckpointKeeper::LookAfterParts() {
     refreshed_ns_ = now_ns;
     RefreshCopies();
   }
+  ReplicateNext();
   if (parts_.empty() && others_.empty()) next_look_.Stop();
 }
 

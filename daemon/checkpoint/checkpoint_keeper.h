@@ -12,6 +12,7 @@
 #include "daemon/checkpoint/choice_board.h"
 #include "daemon/checkpoint/kept_parts.h"
 #include "daemon/checkpoint/other_hosts_parts.h"
+#include "daemon/checkpoint/replication_queue.h"
 #include "daemon/checkpoint/save_rounds.h"
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator_observer.h"
@@ -132,6 +133,7 @@ class CheckpointKeeper final : public CommunicatorObserver {
   void Complete(const Communicator& communicator, const Saved& saved, const Status& failure);
   void TellSaved(const Communicator& communicator, const Saves& saves, bool at_peer);
   void ReplicateRound(const Communicator& communicator, uint64_t round);
+  void ReplicateNext();
   Communicator* FindByKey(uint64_t key) const;
   void OnKept(transport::PeerId peer, const PartKeptMessage& kept);
   void TakeCopy(Communicator& communicator, int rank, uint64_t round);
@@ -142,6 +144,7 @@ class CheckpointKeeper final : public CommunicatorObserver {
   const Services services_;
   KeptParts parts_;
   OtherHostsParts others_;
+  ReplicationQueue replication_;
   uint64_t refreshed_ns_ = 0;        ///< When other hosts were asked last to go on keeping copies.
   std::map<uint64_t, Saves> saves_;  ///< By Communicator::id.
   LoopTimer next_look_;

@@ -25,6 +25,10 @@ constexpr uint64_t kRememberNs = 600'000'000'000;
 /// the other.
 constexpr uint64_t kUnusedNs = 60'000'000'000;
 
+/// Most copies for other hosts that are under way at a time, each with a thread. A host asks for
+/// two at a time, and asks again later.
+constexpr size_t kMostComing = 16;
+
 std::shared_ptr<const SecureSettings> SettingsOf(const Cluster* cluster) {
   if (cluster == nullptr) return nullptr;
   Result<std::shared_ptr<const SecureSettings>> settings =
@@ -201,9 +205,9 @@ void OtherHostsParts::OnAskPart(transport::PeerId peer, const AskPartMessage& as
 // ---------------------------------------------------------------------------------------------
 // Copies at other hosts
 
-void OtherHostsParts::Replicate(const Communicator& communicator, uint64_t key,
+bool OtherHostsParts::Replicate(const Communicator& communicator, uint64_t key,
                                 const KeptPart& part) {
-  if (services_.cluster == nullptr || settings_ == nullptr) return;
+  if (services_.cluster == nullptr || settings_ == nullptr) return false;
   const KeepPartMessage keep = {.about = key,
                                 .user = communicator.tenant().identity.across_hosts,
                                 .job = EncodeJob(part.job.second),
@@ -222,27 +226,33 @@ void OtherHostsParts::Replicate(const Communicator& communicator, uint64_t key,
     services_.cluster->Reach(
         roster.addresses[next],
         lifetime_.Guard([this, keep, part](const Result<transport::PeerId>& peer) {
-          if (peer.ok() && *peer != kThisDaemon) SendKeep(*peer, keep, part);
+          if (peer.ok() && *peer != kThisDaemon && SendKeep(*peer, keep, part)) return;
+          services_.on_kept(kThisDaemon, {.about = keep.about,
+                                          .round = keep.round,
+                                          .rank = keep.rank,
+                                          .status = RemoteError("no host can be asked")});
         }));
-    return;
+    return true;
   }
   // A job of one host has its copy at any other.
   const auto& linked = services_.cluster->linked();
-  if (!linked.empty()) SendKeep(linked.begin()->first, keep, part);
+  return !linked.empty() && SendKeep(linked.begin()->first, keep, part);
 }
 
-void OtherHostsParts::SendKeep(transport::PeerId peer, KeepPartMessage keep, const KeptPart& part) {
+bool OtherHostsParts::SendKeep(transport::PeerId peer, KeepPartMessage keep, const KeptPart& part) {
   // The part may have been overwritten while the peer was reached.
   const KeptPart* const now = services_.parts->FindPart(part.job, part.save, part.rank);
-  if (now == nullptr || !services_.cluster->CheckKnown(peer, KeepPartMessage::kKind).ok()) return;
+  const bool is_known = services_.cluster->CheckKnown(peer, KeepPartMessage::kKind).ok();
+  if (now == nullptr || !is_known) return false;
   const Result<Given> offer = Offer(*now, true);
   if (!offer.ok()) {
     Log(LogLevel::kDebug, kLogInit, "a part is not offered: {}", offer.status().message());
-    return;
+    return false;
   }
   keep.address = offer->address;
   keep.ticket = offer->ticket;
   services_.cluster->Send(peer, keep);
+  return true;
 }
 
 void OtherHostsParts::Refresh(uint64_t key, const KeptPart& part) {
@@ -279,6 +289,7 @@ void OtherHostsParts::OnKeepPart(transport::PeerId peer, const KeepPartMessage& 
 Status OtherHostsParts::BeginToKeep(transport::PeerId peer, const KeepPartMessage& keep,
                                     const PartName& name) {
   if (settings_ == nullptr) return SystemError("this host keeps no copies");
+  if (coming_.size() >= kMostComing) return InvalidUsage("{} copies are under way", kMostComing);
   HZ_ASSIGN_OR_RETURN(const PartPlace place, PlaceOf(keep.address, keep.bytes, keep.ticket));
   Account& account = *services_.tenants->AcrossHosts(keep.user)->account;
   HZ_RETURN_IF_ERROR(coming_.Begin(name, place, account, MonotonicNanoseconds()));

@@ -57,9 +57,9 @@ class OtherHostsParts {
 
   // For other hosts.
 
-  /// Asks another host to keep a copy of a part; once it does, or does not, Services::on_kept is
-  /// called.
-  void Replicate(const Communicator& communicator, uint64_t key, const KeptPart& part);
+  /// Asks another host to keep a copy of a part. Once it does, or does not, Services::on_kept is
+  /// called. Returns false if none can be asked.
+  bool Replicate(const Communicator& communicator, uint64_t key, const KeptPart& part);
   /// Asks it to go on keeping it.
   void Refresh(uint64_t key, const KeptPart& part);
 
@@ -89,7 +89,7 @@ class OtherHostsParts {
   void FetchFrom(const PartName& name, const PartPlace& place, Account& account, uint64_t at,
                  uint64_t bytes, const Fetched& fetched);
   void FetchRange(const PartName& name, uint64_t at, uint64_t bytes, const Fetched& fetched);
-  void SendKeep(transport::PeerId peer, KeepPartMessage keep, const KeptPart& part);
+  bool SendKeep(transport::PeerId peer, KeepPartMessage keep, const KeptPart& part);
   void OnAskSaves(transport::PeerId peer, const AskSavesMessage& ask);
   void OnAskPart(transport::PeerId peer, const AskPartMessage& ask);
   void OnKeepPart(transport::PeerId peer, const KeepPartMessage& keep);

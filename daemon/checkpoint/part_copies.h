@@ -72,6 +72,7 @@ class PartCopies {
 
   /// Gives copies back that nobody has asked for since then.
   void DropUnusedSince(uint64_t since_ns);
+  size_t size() const { return copies_.size(); }
   bool empty() const { return copies_.empty(); }
 
  private:

@@ -17,8 +17,9 @@
 
 namespace harmonaize::daemon {
 
-/// Reads ranges of a source of another daemon (PartServer) into memory, on a thread of its own.
-/// Thread: any.
+/// Reads ranges of a source of another daemon (PartServer) into memory, on a thread of its own. The
+/// thread and its connection are there while there is something to read, and a moment longer: many
+/// sources may be known, and few are read at a time. Thread: any.
 class PartFetch {
  public:
   /// `address` has the port of the server.
@@ -30,8 +31,8 @@ class PartFetch {
   PartFetch(const PartFetch&) = delete;
   PartFetch& operator=(const PartFetch&) = delete;
 
-  /// Called on the thread. Errors: kRemoteError if the other daemon is gone, has no such range, or
-  /// what it had was replaced meanwhile.
+  /// Called on the thread. Errors: kRemoteError if the other daemon is gone; kUnavailable if it has
+  /// no such range, or what it had was replaced meanwhile.
   using Done = std::function<void(const Status&)>;
   /// Reads [at, at + into.size()) into `into`, behind what was asked for before, and calls `done`.
   /// `into` has to stay until then, or until this object is gone. Errors: kSystemError if there is
@@ -45,8 +46,12 @@ class PartFetch {
     Done done;
   };
 
+  Status Start();
   void Run();
+  bool AwaitRange(Range* range);
   Status Fetch(const Range& range);
+  Status FetchOnce(const Range& range);
+  bool is_stopping();
   Status Connect();
 
   const transport::NetworkAddress address_;
@@ -56,6 +61,7 @@ class PartFetch {
   std::condition_variable asked_;
   std::deque<Range> ranges_;              // under mutex_
   bool stopping_ = false;                 // under mutex_
+  bool is_running_ = false;               // under mutex_; false: the thread ends, or has ended
   std::unique_ptr<SecureSocket> socket_;  // set and reset under mutex_, by the thread
   std::thread thread_;
 };

@@ -20,11 +20,12 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Most connections at a time, and so threads. Each fills a link, if it may.
-constexpr size_t kMostGuests = 16;
+/// Most connections at a time, and so threads. A few fill a link; the others are between two
+/// ranges.
+constexpr size_t kMostGuests = 64;
 /// Time, in seconds, in which a connection proves the key. Anybody on the network may connect.
 constexpr int kProofSeconds = 2;
-/// Time, in nanoseconds, in which an offer is to be taken up.
+/// Time, in nanoseconds, for which an offer holds that no connection makes use of.
 constexpr uint64_t kOfferNs = 60'000'000'000;
 /// Most offers of one tenant that have not been taken up.
 constexpr int64_t kMostOffers = 4096;
@@ -55,14 +56,15 @@ Result<PartServer::Offer> PartServer::Add(TransferSource source) {
   const uint64_t now_ns = MonotonicNanoseconds();
   std::erase_if(offered_, [&](const auto& entry) { return entry.second.until_ns < now_ns; });
   const auto of_tenant = std::count_if(offered_.begin(), offered_.end(), [&](const auto& entry) {
-    return entry.second.source.tenant == source.tenant;
+    return entry.second.source->tenant == source.tenant;
   });
   if (of_tenant >= kMostOffers) {
     return InvalidUsage("{} parts of checkpoints wait for being read by other hosts", of_tenant);
   }
   Offer offer = {.port = port_};
   HZ_RETURN_IF_ERROR(FillRandom(offer.ticket));
-  offered_[offer.ticket] = {.source = std::move(source), .until_ns = now_ns + kOfferNs};
+  offered_[offer.ticket] = {.source = std::make_shared<const TransferSource>(std::move(source)),
+                            .until_ns = now_ns + kOfferNs};
   return offer;
 }
 
@@ -182,7 +184,7 @@ void PartServer::ServeRequests(SecureSocket* socket) {
     if (request.magic != TransferRequest::kMagic) return;
     if (source == nullptr) {
       ticket = request.ticket;
-      source = Take(ticket);
+      source = Find(ticket);
     }
     const bool is_offered = source != nullptr && request.ticket == ticket &&
                             request.at <= source->bytes &&
@@ -201,6 +203,7 @@ Status PartServer::ServeRange(const TransferSource& source, const TransferReques
   std::vector<std::byte> piece(std::min<uint64_t>(kTransferPiece, request.bytes));
   for (uint64_t done = 0; done < request.bytes;) {
     if (source.when_idle) AwaitPause(source);
+    if (stopping_.load(std::memory_order_relaxed)) return RemoteError("the daemon ends");
     const std::span<std::byte> bytes(piece.data(),
                                      std::min<uint64_t>(piece.size(), request.bytes - done));
     HZ_RETURN_IF_ERROR(ReadAt(source.descriptor, request.at + done, bytes));
@@ -229,13 +232,13 @@ void PartServer::AwaitPause(const TransferSource& source) const {
   }
 }
 
-std::shared_ptr<const TransferSource> PartServer::Take(const TransferTicket& ticket) {
+std::shared_ptr<const TransferSource> PartServer::Find(const TransferTicket& ticket) {
   const std::lock_guard lock(mutex_);
   const auto found = offered_.find(ticket);
-  if (found == offered_.end() || found->second.until_ns < MonotonicNanoseconds()) return nullptr;
-  auto source = std::make_shared<const TransferSource>(std::move(found->second.source));
-  offered_.erase(found);
-  return source;
+  const uint64_t now_ns = MonotonicNanoseconds();
+  if (found == offered_.end() || found->second.until_ns < now_ns) return nullptr;
+  found->second.until_ns = now_ns + kOfferNs;
+  return found->second.source;
 }
 
 }  // namespace harmonaize::daemon

@@ -50,13 +50,13 @@ class PartServer {
     uint16_t port = 0;
     TransferTicket ticket{};
   };
-  /// Offers a source for a while. Errors: kSystemError if nothing can be listened at; kInvalidUsage
-  /// if its owner has as many offers as it may.
+  /// Offers a source, until no connection has made use of that for a minute. Errors: kSystemError
+  /// if nothing can be listened at; kInvalidUsage if its owner has as many offers as it may.
   Result<Offer> Add(TransferSource source);
 
  private:
   struct Offered {
-    TransferSource source;
+    std::shared_ptr<const TransferSource> source;
     uint64_t until_ns = 0;
   };
   struct Guest {
@@ -76,7 +76,7 @@ class PartServer {
   Status ServeRange(const TransferSource& source, const TransferRequest& request,
                     SecureSocket* socket);
   void AwaitPause(const TransferSource& source) const;
-  std::shared_ptr<const TransferSource> Take(const TransferTicket& ticket);
+  std::shared_ptr<const TransferSource> Find(const TransferTicket& ticket);
 
   const Services services_;
   std::mutex mutex_;

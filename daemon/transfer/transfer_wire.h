@@ -9,7 +9,7 @@ namespace harmonaize::daemon {
 // What the two ends of a transfer say to each other on a SecureSocket. Hosts of one cluster have
 // one byte order, as its plans assume, too.
 
-/// Lets one connection have one source of bytes. Drawn at random for each offer.
+/// Lets connections have one source of bytes, while some do. Drawn at random for each offer.
 using TransferTicket = std::array<std::byte, 16>;
 
 /// Asks for a range. Several may follow each other on a connection, all by one ticket.
