@@ -155,7 +155,7 @@ def has_tickets() -> bool:
 
 
 def test_the_example_of_the_page_goes_on_without_a_rank(daemon: Daemon, tmp_path: pathlib.Path) -> None:
-    (text,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    text, *_ = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     program = tmp_path / "regression.py"
     program.write_text(text)
     with elastic_job(daemon, tmp_path, "elastic-page", 3, [str(program)]) as job:
