@@ -84,8 +84,8 @@ OtherHostsParts::OtherHostsParts(const Services& services)
     : services_(services),
       settings_(SettingsOf(services.cluster)),
       catalogue_({.cluster = services.cluster, .loop = services.loop}),
-      fetched_({.loop = services.loop, .eraser = &eraser_, .settings = settings_}),
-      coming_({.loop = services.loop, .eraser = &eraser_, .settings = settings_}) {}
+      fetched_({.loop = services.loop, .eraser = eraser_, .settings = settings_}),
+      coming_({.loop = services.loop, .eraser = eraser_, .settings = settings_}) {}
 
 PartName OtherHostsParts::NameOf(uint32_t user, const std::vector<uint8_t>& job, uint64_t save,
                                  int rank) const {

@@ -10,9 +10,9 @@
 
 #include "daemon/checkpoint/kept_parts.h"
 #include "daemon/checkpoint/part_copies.h"
+#include "daemon/checkpoint/part_eraser.h"
 #include "daemon/checkpoint/save_catalogue.h"
 #include "daemon/cluster/messages/message.h"
-#include "daemon/runtime/background.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/transfer/idle_link.h"
 #include "daemon/transfer/part_server.h"
@@ -41,6 +41,9 @@ class OtherHostsParts {
   };
 
   explicit OtherHostsParts(const Services& services);
+  ~OtherHostsParts() { eraser_->End(); }
+  OtherHostsParts(const OtherHostsParts&) = delete;
+  OtherHostsParts& operator=(const OtherHostsParts&) = delete;
 
   // For ranks of this host.
 
@@ -101,7 +104,7 @@ class OtherHostsParts {
   const Services services_;
   std::shared_ptr<const SecureSettings> settings_;
   IdleLink idle_link_;
-  Background eraser_;  ///< Overwrites and frees what takes long.
+  const std::shared_ptr<PartEraser> eraser_ = std::make_shared<PartEraser>();
   std::unique_ptr<PartServer> server_;
   SaveCatalogue catalogue_;
   PartCopies fetched_;  ///< For ranks that read.

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/runtime/background.h"
+#include "daemon/checkpoint/part_eraser.h"
 #include "daemon/runtime/event_loop.h"
 
 namespace harmonaize::daemon {
@@ -14,7 +14,7 @@ PartCopies::~PartCopies() {
 /// The end of a fetch waits for its thread, which may just be connecting to a host that is gone.
 void PartCopies::EndElsewhere(std::shared_ptr<PartFetch> fetch) {
   if (fetch == nullptr) return;
-  services_.eraser->Post([owned = std::move(fetch)] {});
+  services_.eraser->Run([owned = std::move(fetch)] {});
 }
 
 Status PartCopies::Begin(const PartName& name, const PartPlace& place, Account& account,

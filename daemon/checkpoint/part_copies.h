@@ -40,10 +40,9 @@ struct PartPlace {
 /// be kept for the other host. Thread: engine.
 class PartCopies {
  public:
-  /// All of these outlive this object.
   struct Services {
-    EventLoop* loop = nullptr;
-    Background* eraser = nullptr;
+    EventLoop* loop = nullptr;  ///< Outlives this object.
+    std::shared_ptr<PartEraser> eraser = {};
     std::shared_ptr<const SecureSettings> settings = {};  ///< nullptr where this host stands alone.
   };
 

@@ -9,12 +9,12 @@
 #include <iterator>
 #include <utility>
 
-#include "daemon/runtime/background.h"
+#include "daemon/checkpoint/part_eraser.h"
 
 namespace harmonaize::daemon {
 
 Result<std::shared_ptr<CopiedMemory>> CopiedMemory::Make(Account& account, uint64_t bytes,
-                                                         Background* eraser) {
+                                                         std::shared_ptr<PartEraser> eraser) {
   if (bytes > INT64_MAX) return InvalidArgument("a part of {} bytes", bytes);
   std::unique_ptr<CopiedMemory> copy(new CopiedMemory());
   HZ_ASSIGN_OR_RETURN(copy->place_, account.Take(Resource::kRegionDescriptors, 1));
@@ -26,9 +26,10 @@ Result<std::shared_ptr<CopiedMemory>> CopiedMemory::Make(Account& account, uint6
   if (fcntl(copy->memory_.descriptor.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) {
     return ErrnoError(errno, "cannot seal memory for a part of a checkpoint");
   }
-  return std::shared_ptr<CopiedMemory>(copy.release(), [eraser](CopiedMemory* unused) {
-    eraser->Post([owned = std::shared_ptr<CopiedMemory>(unused)] {});
-  });
+  return std::shared_ptr<CopiedMemory>(
+      copy.release(), [eraser = std::move(eraser)](CopiedMemory* unused) {
+        eraser->Run([owned = std::shared_ptr<CopiedMemory>(unused)] {});
+      });
 }
 
 // Only what was written is overwritten: the kernel would make pages for the rest.

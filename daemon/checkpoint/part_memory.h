@@ -13,7 +13,7 @@
 
 namespace harmonaize::daemon {
 
-class Background;
+class PartEraser;
 
 /// Memory that a part of a checkpoint lies in. Thread: any.
 class PartMemory {
@@ -38,10 +38,10 @@ class LentMemory final : public PartMemory {
 /// its end.
 class CopiedMemory final : public PartMemory {
  public:
-  /// Makes room for a part. Its end, which takes a while, is left to `eraser`, which outlives the
-  /// copy. Errors: kInvalidUsage if a quota is used up; kSystemError.
+  /// Makes room for a part. Its end, which takes a while, is left to `eraser`. Errors:
+  /// kInvalidUsage if a quota is used up; kSystemError.
   static Result<std::shared_ptr<CopiedMemory>> Make(Account& account, uint64_t bytes,
-                                                    Background* eraser);
+                                                    std::shared_ptr<PartEraser> eraser);
   ~CopiedMemory() override;
   CopiedMemory(const CopiedMemory&) = delete;
   CopiedMemory& operator=(const CopiedMemory&) = delete;
