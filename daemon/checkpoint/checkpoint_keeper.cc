@@ -138,6 +138,8 @@ Result<CheckpointKeeper::Begun> CheckpointKeeper::Begin(uint32_t session, uint32
   if (part->is_void != nullptr) part->is_void->store(true, std::memory_order_seq_cst);
   part->is_void = std::make_shared<std::atomic<bool>>(false);
   part->state = PartState::kNothing;
+  // The copy that another host has is of what lay in the buffer before.
+  part->peer = kThisDaemon;
   part->round = 0;
   part->step = step;
   part->save = SaveNumber(saves.key, complete + 1);

@@ -95,6 +95,26 @@ TEST_F(HostsCheckpoints, OfAHostThatIsLostACopyIsReadElsewhere) {
   ExpectRead({1, 1}, "memory");
 }
 
+TEST_F(HostsCheckpoints, EachSaveHasCopiesOfItsOwn) {
+  HostedRanks ranks(&cluster_, {0, 1});
+  ranks.Start([&](int rank) {
+    ncclComm_t comm = nullptr;
+    const ncclUniqueId id = ranks.ShareId(0, rank == 0);
+    if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return 2;
+    hzCheckpointer_t saver = nullptr;
+    EXPECT_NCCL(hzCheckpointerCreate(comm, nullptr, &saver));
+    // Both buffers of a rank are used again and again.
+    for (uint64_t step = 1; step <= 5; ++step) {
+      EXPECT_NCCL(SavedModel(rank, 2, step).Save(saver));
+      EXPECT_NCCL(hzCheckpointWait(saver, step, hzAtPeer, 10'000));
+    }
+    EXPECT_NCCL(hzCheckpointerDestroy(saver));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return 0;
+  });
+  ExpectAllEndWell(&ranks);
+}
+
 TEST_F(HostsCheckpoints, AHostThatHadNoneReadsThemAll) {
   SaveAndDie({0, 1}, hzAtPeer);
   ExpectRead({2, 1, 0}, "peer");
