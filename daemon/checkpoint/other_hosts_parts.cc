@@ -217,6 +217,7 @@ bool OtherHostsParts::Replicate(const Communicator& communicator, uint64_t key,
                                 .rank = part.rank,
                                 .ranks = part.ranks,
                                 .kept = part.is_kept,
+                                .saved = part.saved_seconds,
                                 .bytes = part.bytes};
   const HostGroup* const group = communicator.host_group();
   if (group != nullptr && group->roster().hosts() > 1) {
@@ -317,8 +318,8 @@ void OtherHostsParts::OnCopied(transport::PeerId peer, const KeepPartMessage& ke
     copy.save = keep.save;
     copy.bytes = keep.bytes;
     copy.is_kept = keep.kept;
-    copy.saved_seconds = UnixSeconds();
-    copy.job_seen_seconds = copy.saved_seconds;
+    copy.saved_seconds = keep.saved;
+    copy.job_seen_seconds = UnixSeconds();
     copy.is_copy = true;
     services_.parts->AddCopy(std::move(copy));
   } else {

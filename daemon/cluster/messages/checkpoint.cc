@@ -21,8 +21,8 @@ HARMONAIZE_FIELDS(AskSavesMessage, call, user, job)
 HARMONAIZE_FIELDS(SavesMessage, call, saves)
 HARMONAIZE_FIELDS(AskPartMessage, call, user, job, save, rank)
 HARMONAIZE_FIELDS(PartAtMessage, call, bytes, address, ticket, status)
-HARMONAIZE_FIELDS(KeepPartMessage, about, user, job, save, step, round, rank, ranks, kept, bytes,
-                  address, ticket)
+HARMONAIZE_FIELDS(KeepPartMessage, about, user, job, save, step, round, rank, ranks, kept, saved,
+                  bytes, address, ticket)
 HARMONAIZE_FIELDS(PartKeptMessage, about, round, rank, status)
 
 static bool IsSound(const PartSavedMessage& part) {
@@ -71,7 +71,7 @@ static bool IsSound(const KeepPartMessage& keep) {
   const bool is_offered = keep.ticket.size() == kTransferTicketBytes;
   return keep.about != 0 && IsSomeEncodedJob(keep.job) && keep.step <= INT64_MAX &&
          keep.round != 0 && IsRank(keep.rank, keep.ranks) && keep.bytes <= INT64_MAX &&
-         (keep.address.empty() || is_offered);
+         IsAmount(keep.saved) && (keep.address.empty() || is_offered);
 }
 
 static bool IsSound(const PartKeptMessage& kept) {

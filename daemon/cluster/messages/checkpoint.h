@@ -109,6 +109,7 @@ struct KeepPartMessage {
   int rank = 0;
   int ranks = 1;
   bool kept = false;
+  double saved = 0;  ///< When the rank has saved it, in seconds since 1970.
   uint64_t bytes = 0;
   std::string address{};  ///< As PartAtMessage::address; "": it goes on keeping it.
   std::vector<uint8_t> ticket{};

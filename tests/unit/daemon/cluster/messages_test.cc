@@ -218,6 +218,7 @@ std::vector<ClusterMessage> OneOfEach() {
                       .rank = 3,
                       .ranks = 4,
                       .kept = true,
+                      .saved = 1.5e9,
                       .bytes = 1 << 20,
                       .address = "10.0.0.1:7400",
                       .ticket = std::vector<uint8_t>(kTransferTicketBytes, 7)},
