@@ -44,6 +44,9 @@ constexpr uint64_t kCommitWithinNs = 600 * kNsPerSecond;
 /// Most saves that wait for parts of others. The oldest makes room: if its parts did not come while
 /// newer ones were written, they hardly will.
 constexpr size_t kMostPending = 4;
+/// Longest time, in nanoseconds, for which the writer that has committed a save comes back to old
+/// checkpoints that others are at: the other writers have let go of them after their next look.
+constexpr uint64_t kTidyForNs = 2 * kMostLookPauseNs;
 /// Longest wait in seconds for a rank that does not read what it is told.
 constexpr time_t kSendWithinSeconds = 5;
 
@@ -73,7 +76,7 @@ Writer::Writer(ControlSocket socket) : socket_(std::move(socket)) {
 }
 
 Status Writer::Run() {
-  while (has_rank_ || !queue_.empty() || !pending_.empty()) {
+  while (has_rank_ || !queue_.empty() || HasToLook()) {
     if (has_rank_) {
       HZ_RETURN_IF_ERROR(Receive(queue_.empty() ? MillisecondsToNextLook() : 0));
     } else if (queue_.empty()) {
@@ -248,17 +251,18 @@ void Writer::Follow(OpenCheckpoint checkpoint, const Queued& queued, uint64_t by
 }
 
 int Writer::MillisecondsToNextLook() const {
-  if (pending_.empty()) return -1;
+  if (!HasToLook()) return -1;
   const uint64_t now = MonotonicNanoseconds();
   return next_look_ns_ <= now ? 0 : static_cast<int>((next_look_ns_ - now) / kNsPerMs) + 1;
 }
 
 void Writer::LookAtCommits() {
-  if (pending_.empty() || MonotonicNanoseconds() < next_look_ns_) return;
+  if (!HasToLook() || MonotonicNanoseconds() < next_look_ns_) return;
   // Telling of what has happened may take long; nothing of it looks again meanwhile.
   std::deque<Pending> looked_at = std::exchange(pending_, {});
   std::erase_if(looked_at, [&](Pending& pending) { return LookAt(&pending); });
   pending_ = std::move(looked_at);
+  if (tidy_until_ns_ != 0) TidyUp();
   next_look_ns_ = MonotonicNanoseconds() + look_pause_ns_;
   look_pause_ns_ = std::min(look_pause_ns_ * 2, kMostLookPauseNs);
 }
@@ -287,13 +291,22 @@ void Writer::OnCommitted(const Pending& pending) {
   Send(CheckpointCommitted{.step = id.step, .save = id.save});
   if (!pending.commit.is_ours()) return;
   ReportCommit(open_->job, id.step, SecondsSince(pending.begun_ns), pending.bytes);
-  const Status removed = Guarded([&]() -> Status {
-    HZ_RETURN_IF_ERROR(store::RemoveOld(*store_, open_->keep));
-    return std::exchange(has_swept_, true) ? Status::Ok() : store_->RemoveAllUnused();
+  tidy_until_ns_ = MonotonicNanoseconds() + kTidyForNs;
+  look_pause_ns_ = kLeastLookPauseNs;
+}
+
+void Writer::TidyUp() {
+  const Result<uint32_t> in_use = Guarded([&]() -> Result<uint32_t> {
+    HZ_ASSIGN_OR_RETURN(const uint32_t left, store::RemoveOld(*store_, open_->keep));
+    if (!std::exchange(has_swept_, true)) HZ_RETURN_IF_ERROR(store_->RemoveAllUnused());
+    return left;
   });
-  if (!removed.ok()) {
-    Log(LogLevel::kWarning, kLogInit, "old checkpoints were not removed: {}", removed.message());
+  if (!in_use.ok()) {
+    Log(LogLevel::kWarning, kLogInit, "old checkpoints were not removed: {}",
+        in_use.status().message());
   }
+  const bool is_done = !in_use.ok() || *in_use == 0 || MonotonicNanoseconds() >= tidy_until_ns_;
+  if (is_done) tidy_until_ns_ = 0;
 }
 
 void Writer::GiveUp(Pending* pending, const Status& status) {

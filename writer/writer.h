@@ -70,6 +70,10 @@ class Writer {
   /// Returns whether it is settled.
   bool LookAt(Pending* pending);
   void OnCommitted(const Pending& pending);
+  void TidyUp();
+  /// Returns whether there is something to look at: a save that is not committed, or an old
+  /// checkpoint that is to be removed.
+  bool HasToLook() const { return !pending_.empty() || tidy_until_ns_ != 0; }
   void GiveUp(Pending* pending, const Status& status);
   int MillisecondsToNextLook() const;
 
@@ -84,7 +88,9 @@ class Writer {
   std::deque<Pending> pending_;
   uint64_t next_look_ns_ = 0;
   uint64_t look_pause_ns_ = 0;  ///< Between two looks; it grows while nothing comes.
-  bool has_swept_ = false;      ///< Whether the pool was searched for what nobody has.
+  /// Until when old checkpoints are removed that others are still at; 0: there is none.
+  uint64_t tidy_until_ns_ = 0;
+  bool has_swept_ = false;  ///< Whether the pool was searched for what nobody has.
 };
 
 }  // namespace harmonaize::writer

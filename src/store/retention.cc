@@ -125,28 +125,34 @@ bool HasTemporaries(const Folder& folder) {
          });
 }
 
-/// Removes a committed checkpoint, unless somebody reads it.
-Status RemoveCommitted(const Store& store, const std::string& name) {
+/// Removes a committed checkpoint, unless somebody is at it. Returns whether it is gone.
+Result<bool> RemoveCommitted(const Store& store, const std::string& name) {
   const Result<Folder> folder = store.steps().Open(name);
-  if (!folder.ok()) return Status::Ok();
+  if (!folder.ok()) return true;
   const SoleLock lock = LockAlone(*folder);
-  return lock.is_held || lock.has_no_locks ? RemoveCheckpoint(store, name, *folder) : Status::Ok();
+  if (!lock.is_held && !lock.has_no_locks) return false;
+  HZ_RETURN_IF_ERROR(RemoveCheckpoint(store, name, *folder));
+  return true;
 }
 
 }  // namespace
 
-Status RemoveOld(const Store& store, uint32_t keep) {
+Result<uint32_t> RemoveOld(const Store& store, uint32_t keep) {
   HZ_ASSIGN_OR_RETURN(const std::vector<checkpoint::CheckpointSummary> list,
                       checkpoint::ListCheckpointsIn(store.steps()));
   Status status;
   uint32_t stay = 0;
+  uint32_t in_use = 0;
   for (const checkpoint::CheckpointSummary& one : list) {
     if (!one.is_committed || one.is_kept || keep == 0 || stay++ < keep) continue;
-    const Status removed = RemoveCommitted(store, checkpoint::CheckpointFolderName(one.id));
-    if (status.ok()) status = removed;
+    const Result<bool> removed = RemoveCommitted(store, checkpoint::CheckpointFolderName(one.id));
+    if (status.ok()) status = removed.status();
+    if (removed.ok() && !*removed) ++in_use;
   }
   const Status abandoned = RemoveAbandoned(store);
-  return status.ok() ? abandoned : status;
+  HZ_RETURN_IF_ERROR(status);
+  HZ_RETURN_IF_ERROR(abandoned);
+  return in_use;
 }
 
 Status RemoveAbandoned(const Store& store) {
