@@ -53,7 +53,7 @@ struct PartManifest {
   PartIdentity identity = {};
   std::string job = {};
   StoreFormat format = StoreFormat::kSafetensors;
-  std::string time = {};   ///< When it was written, as TimeText has it.
+  std::string time = {};   ///< When it was saved, as TimeText has it.
   uint64_t bytes = 0;      ///< Of all its shards.
   uint64_t new_bytes = 0;  ///< Of objects that were written for it.
   std::vector<StoredObject> objects = {};
@@ -80,7 +80,7 @@ struct CommitRecord {
   bool is_kept = false;
   uint64_t bytes = 0;
   uint64_t new_bytes = 0;
-  std::string time = {};                   ///< When the last part was written.
+  std::string time = {};                   ///< When the last part was saved.
   std::vector<ManifestDigest> parts = {};  ///< By rank.
 
   bool operator==(const CommitRecord&) const = default;

@@ -28,7 +28,8 @@ struct PartHeader {
   uint64_t data_at = 0;
   uint64_t bytes = 0;
   uint64_t table_checksum = 0;
-  uint8_t reserved[48] = {};
+  int64_t saved_ns = 0;
+  uint8_t reserved[40] = {};
 };
 static_assert(sizeof(PartHeader) == kPartHeaderBytes);
 
@@ -124,9 +125,9 @@ Status CheckHeader(const PartHeader& header, uint64_t most_bytes) {
     return InvalidArgument("the part of a checkpoint has version {}, and this release reads {}",
                            header.version, kVersion);
   }
-  const bool is_sound = header.step <= INT64_MAX && header.ranks >= 1 && header.rank >= 0 &&
-                        header.rank < header.ranks && header.shards <= kMostShards &&
-                        header.table_bytes <= kMostTableBytes &&
+  const bool is_sound = header.step <= INT64_MAX && header.saved_ns >= 0 && header.ranks >= 1 &&
+                        header.rank >= 0 && header.rank < header.ranks &&
+                        header.shards <= kMostShards && header.table_bytes <= kMostTableBytes &&
                         header.shards <= header.table_bytes / sizeof(EntryHead) &&
                         header.bytes <= std::min(most_bytes, kMostImageBytes) &&
                         header.data_at <= header.bytes &&
@@ -185,7 +186,8 @@ void PartLayout::Write(const PartIdentity& identity, std::byte* image) const {
                              .table_bytes = table.size(),
                              .data_at = data_at,
                              .bytes = bytes,
-                             .table_checksum = ChecksumOf(table)};
+                             .table_checksum = ChecksumOf(table),
+                             .saved_ns = identity.saved_ns};
   std::memcpy(image, &header, sizeof header);
   if (!table.empty()) std::memcpy(image + sizeof header, table.data(), table.size());
 }
@@ -206,7 +208,8 @@ Result<PartTable> ReadPartTable(uint64_t most_bytes, const ReadImage& read) {
                                   .save = header.save,
                                   .rank = header.rank,
                                   .ranks = header.ranks,
-                                  .is_kept = (header.flags & kKeptFlag) != 0},
+                                  .is_kept = (header.flags & kKeptFlag) != 0,
+                                  .saved_ns = header.saved_ns},
                      .shards = {},
                      .bytes = header.bytes};
   TableReader reader(bytes);

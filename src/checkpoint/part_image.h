@@ -41,6 +41,7 @@ struct PartIdentity {
   int32_t rank = 0;
   int32_t ranks = 1;
   bool is_kept = false;  ///< The end of an epoch: it does not make room for newer ones.
+  int64_t saved_ns = 0;  ///< When the rank has saved it, in nanoseconds since 1970.
 
   bool operator==(const PartIdentity&) const = default;
 };

@@ -31,7 +31,7 @@ struct CheckpointSummary {
   bool is_kept = false;
   StoreFormat format = StoreFormat::kSafetensors;
   std::string job = {};
-  std::string time = {};     ///< When it was committed: "2026-11-26T08:30:00.123456Z".
+  std::string time = {};     ///< When it was saved: "2026-11-26T08:30:00.123456Z".
   std::string problem = {};  ///< Why the record of its commit cannot be read; "": it can.
 };
 

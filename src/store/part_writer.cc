@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "src/base/time_text.h"
-#include "src/base/wall_clock.h"
 #include "src/store/object_groups.h"
 #include "src/store/object_layout.h"
 #include "src/store/sha256.h"
@@ -85,7 +84,7 @@ Result<PartManifest> PartWriter::Write(const checkpoint::SaveImage& save, const 
   }
   HZ_RETURN_IF_ERROR(SyncAll(into));
   HZ_RETURN_IF_ERROR(SyncFolder(into.objects));
-  manifest.time = TimeText(static_cast<int64_t>(UnixSeconds() * 1e9));
+  manifest.time = TimeText(manifest.identity.saved_ns);
   HZ_RETURN_IF_ERROR(WriteDurably(into.folder, checkpoint::PartFileName(options_.rank),
                                   checkpoint::ManifestText(manifest))
                          .status());

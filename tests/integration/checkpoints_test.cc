@@ -318,6 +318,49 @@ TEST(StoredCheckpoints, AreStoredByWritersThatOutliveTheirRanks) {
   ExpectRead(2, 10, "storage", store.path());
 }
 
+/// Runs ranks that store a step, and are killed.
+void StoreAndDie(int ranks, uint64_t step, const std::string& folder) {
+  const std::vector<int> statuses = RunAsProcesses(ranks, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kFirstName, ranks, rank, &comm) != ncclSuccess) return 2;
+    const hzCheckpointer_t saver = MakeSaver(comm, folder);
+    EXPECT_NCCL(SavedModel(rank, ranks, step).Save(saver));
+    EXPECT_NCCL(hzCheckpointWait(saver, step, hzInStorage, 60'000));
+    kill(getpid(), SIGKILL);
+    return 3;
+  });
+  for (const int status : statuses) EXPECT_TRUE(WIFSIGNALED(status)) << status;
+}
+
+TEST(StoredCheckpoints, ANewerOneOfARunElsewhereGoesBeforeWhatIsStillInMemory) {
+  const StoreFolder store;
+  const DaemonProcess first;
+  NameJob("train");
+  StoreAndDie(2, 10, store.path());
+  {
+    const DaemonProcess elsewhere;
+    StoreAndDie(3, 20, store.path());
+  }
+  setenv("HARMONAIZE_SOCKET", first.socket_path().c_str(), 1);
+  ExpectRead(2, 20, "storage", store.path());
+  // What is asked for by its step is taken from where it is nearest.
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kLaterName, 2, rank, &comm) != ncclSuccess) return 2;
+    hzCheckpoint_t found = nullptr;
+    EXPECT_NCCL(hzCheckpointOpen(comm, store.path().c_str(), 10, &found));
+    if (found == nullptr) return 3;
+    hzCheckpointInfo_t info = HZ_CHECKPOINT_INFO_INITIALIZER;
+    EXPECT_NCCL(hzCheckpointGetInfo(found, &info));
+    EXPECT_STREQ(info.place, "memory");
+    EXPECT_EQ(SavedModel::Compare(found, rank, 2, 10), "");
+    EXPECT_NCCL(hzCheckpointClose(found));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(2, 0));
+}
+
 TEST(StoredCheckpoints, AFolderThatCannotBeWrittenIsToldAndTheJobGoesOn) {
   const DaemonProcess daemon;
   NameJob("train");

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/clean_text.h"
+#include "src/base/time_text.h"
 #include "src/checkpoint/stored_checkpoint.h"
 #include "src/client/session/session.h"
 #include "src/ipc/messages.h"
@@ -49,9 +50,15 @@ std::optional<uint64_t> SaveIn(const std::string& text) {
   return save;
 }
 
+/// A checkpoint that can be chosen, and when it was saved, as TimeText has it.
+struct Candidate {
+  CheckpointChoice choice;
+  std::string time;
+};
+
 /// Returns the newest checkpoint of which hosts have all parts in memory; nullopt: there is none.
-Result<std::optional<CheckpointChoice>> NewestInMemory(Communicator& communicator,
-                                                       std::optional<uint64_t> step) {
+Result<std::optional<Candidate>> NewestInMemory(Communicator& communicator,
+                                                std::optional<uint64_t> step) {
   HZ_ASSIGN_OR_RETURN(const json document, SavesInMemory(communicator));
   for (const json& one : document["checkpoints"]) {
     const std::optional<uint64_t> save = SaveIn(one.value("save", std::string()));
@@ -64,41 +71,46 @@ Result<std::optional<CheckpointChoice>> NewestInMemory(Communicator& communicato
         .save = save.value_or(0),
         .ranks = ranks,
         .place = elsewhere == 0 ? CheckpointPlace::kMemory : CheckpointPlace::kPeer};
-    if (save.has_value() && is_whole && choice.step == step.value_or(choice.step)) {
-      return std::optional<CheckpointChoice>(choice);
-    }
+    if (!save.has_value() || !is_whole || choice.step != step.value_or(choice.step)) continue;
+    const double saved_seconds = one.value("saved", 0.0);
+    return std::optional<Candidate>({choice, TimeText(static_cast<int64_t>(saved_seconds * 1e9))});
   }
-  return std::optional<CheckpointChoice>();
+  return std::optional<Candidate>();
 }
 
 /// Returns the newest checkpoint of a store; nullopt: there is none, or no store.
-Result<std::optional<CheckpointChoice>> NewestInStore(const std::string& folder,
-                                                      std::optional<uint64_t> step) {
-  if (folder.empty()) return std::optional<CheckpointChoice>();
+Result<std::optional<Candidate>> NewestInStore(const std::string& folder,
+                                               std::optional<uint64_t> step) {
+  if (folder.empty()) return std::optional<Candidate>();
   const Result<std::vector<checkpoint::CheckpointSummary>> list =
       checkpoint::ListCheckpoints(folder);
-  if (list.status().code() == Code::kUnavailable) return std::optional<CheckpointChoice>();
+  if (list.status().code() == Code::kUnavailable) return std::optional<Candidate>();
   HZ_RETURN_IF_ERROR(list.status());
   for (const checkpoint::CheckpointSummary& one : *list) {
     if (!one.is_committed || !one.problem.empty()) continue;
     if (one.id.step != step.value_or(one.id.step)) continue;
-    return std::optional<CheckpointChoice>({.step = one.id.step,
-                                            .save = one.id.save,
-                                            .ranks = one.ranks,
-                                            .place = CheckpointPlace::kStorage});
+    const CheckpointChoice choice = {.step = one.id.step,
+                                     .save = one.id.save,
+                                     .ranks = one.ranks,
+                                     .place = CheckpointPlace::kStorage};
+    return std::optional<Candidate>({choice, one.time});
   }
-  return std::optional<CheckpointChoice>();
+  return std::optional<Candidate>();
 }
 
-/// Chooses for all ranks. What is in memory is never older than what is stored, since it goes there
-/// first; without a step it is looked at alone if there is any.
+/// Chooses for all ranks. Memory is nearer, and what is there is usually the newest, since a save
+/// goes there first. But another run of the job, on other hosts, may have stored a newer one.
 Result<CheckpointChoice> Choose(Communicator& communicator, const std::string& folder,
                                 std::optional<uint64_t> step) {
-  HZ_ASSIGN_OR_RETURN(const std::optional<CheckpointChoice> in_memory,
-                      NewestInMemory(communicator, step));
-  if (in_memory.has_value()) return *in_memory;
-  HZ_ASSIGN_OR_RETURN(const std::optional<CheckpointChoice> stored, NewestInStore(folder, step));
-  if (stored.has_value()) return *stored;
+  HZ_ASSIGN_OR_RETURN(const std::optional<Candidate> in_memory, NewestInMemory(communicator, step));
+  HZ_ASSIGN_OR_RETURN(const std::optional<Candidate> stored, NewestInStore(folder, step));
+  if (in_memory.has_value()) {
+    // The daemon and the rank have noted the time of one save by two looks at the clock.
+    const bool is_newest = !stored.has_value() || stored->choice.save == in_memory->choice.save ||
+                           stored->time <= in_memory->time;
+    return is_newest ? in_memory->choice : stored->choice;
+  }
+  if (stored.has_value()) return stored->choice;
   const std::string which = step.has_value() ? fmt::format("of step {} ", *step) : "";
   return Status(Code::kUnavailable, fmt::format("there is no checkpoint {}of this job in memory{}",
                                                 which, folder.empty() ? "" : ", or in " + folder));

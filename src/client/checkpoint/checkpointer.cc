@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "src/base/processors.h"
+#include "src/base/wall_clock.h"
 #include "src/client/checkpoint/parallel_copy.h"
 #include "src/client/operation/communicator.h"
 
@@ -121,7 +122,8 @@ Result<std::vector<std::byte*>> Checkpointer::Begin(uint64_t step, bool is_kept,
 
 Status Checkpointer::Commit() {
   if (!begun_.has_value()) return InvalidUsage("no save has begun");
-  const BegunSave begun = *std::exchange(begun_, std::nullopt);
+  BegunSave begun = *std::exchange(begun_, std::nullopt);
+  begun.identity.saved_ns = static_cast<int64_t>(UnixSeconds() * 1e9);
   const SaveBuffer& buffer = *slots_[begun.slot].buffer;
   layout_.Write(begun.identity, buffer.data());
   CommitSaveRequest request;

@@ -26,8 +26,12 @@ std::vector<Shard> SomeShards() {
            .box = {.offset = {0}, .shape = {7}}}};
 }
 
-constexpr PartIdentity kIdentity = {
-    .step = 1200, .save = 77, .rank = 1, .ranks = 4, .is_kept = true};
+constexpr PartIdentity kIdentity = {.step = 1200,
+                                    .save = 77,
+                                    .rank = 1,
+                                    .ranks = 4,
+                                    .is_kept = true,
+                                    .saved_ns = 1'700'000'000'123'456'789};
 
 std::vector<std::byte> AnImage() {
   const Result<PartLayout> layout = PartLayout::Of(SomeShards());
