@@ -15,6 +15,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/read_whole.h"
 #include "src/checkpoint/folder.h"
 #include "src/checkpoint/part_image.h"
 #include "src/store/retention.h"
@@ -223,7 +224,7 @@ Result<PartManifest> Writer::WritePart(const Queued& queued,
   }
   const int memory = queued.buffer->memory.get();
   const checkpoint::ReadImage read = [&](uint64_t at, std::span<std::byte> into) {
-    return checkpoint::ReadWholeAt(memory, at, into, "the rank's buffer");
+    return ReadWholeAt(memory, at, into, "the rank's buffer");
   };
   return part_writer_->Write(save, read, **checkpoint);
 }

@@ -16,6 +16,7 @@
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
+#include "src/base/read_whole.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -35,17 +36,6 @@ constexpr int kSendBufferBytes = 512 << 10;
 template <typename Value>
 std::span<const std::byte> BytesOf(const Value& value) {
   return std::as_bytes(std::span(&value, 1));
-}
-
-Status ReadAt(int descriptor, uint64_t at, std::span<std::byte> into) {
-  while (!into.empty()) {
-    const ssize_t bytes = pread(descriptor, into.data(), into.size(), static_cast<off_t>(at));
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) return SystemError("cannot read a checkpoint in memory");
-    at += static_cast<uint64_t>(bytes);
-    into = into.subspan(static_cast<size_t>(bytes));
-  }
-  return Status::Ok();
 }
 
 }  // namespace
@@ -206,7 +196,8 @@ Status PartServer::ServeRange(const TransferSource& source, const TransferReques
     if (stopping_.load(std::memory_order_relaxed)) return RemoteError("the daemon ends");
     const std::span<std::byte> bytes(piece.data(),
                                      std::min<uint64_t>(piece.size(), request.bytes - done));
-    HZ_RETURN_IF_ERROR(ReadAt(source.descriptor, request.at + done, bytes));
+    HZ_RETURN_IF_ERROR(
+        ReadWholeAt(source.descriptor, request.at + done, bytes, "a checkpoint in memory"));
     HZ_RETURN_IF_ERROR(socket->Send(bytes));
     done += bytes.size();
   }

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <memory>
 
+#include "src/base/read_whole.h"
+
 namespace harmonaize::checkpoint {
 namespace {
 
@@ -99,18 +101,6 @@ Result<std::vector<std::string>> Folder::Names() const {
   if (errno != 0) return ErrnoError(errno, "cannot read the folder " + path_);
   std::sort(names.begin(), names.end());
   return names;
-}
-
-Status ReadWholeAt(int fd, uint64_t at, std::span<std::byte> into, const std::string& path) {
-  while (!into.empty()) {
-    const ssize_t got = pread(fd, into.data(), into.size(), static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return ErrnoError(errno, "cannot read " + path);
-    if (got == 0) return InvalidArgument("{} ends before byte {}", path, at + into.size());
-    at += static_cast<uint64_t>(got);
-    into = into.subspan(static_cast<size_t>(got));
-  }
-  return Status::Ok();
 }
 
 }  // namespace harmonaize::checkpoint

@@ -50,8 +50,4 @@ class Folder {
   std::string path_;
 };
 
-/// Reads `into` from a file, from `at` on, whole. Errors: kSystemError; kInvalidArgument where the
-/// file is shorter. Both name it as `path`.
-Status ReadWholeAt(int fd, uint64_t at, std::span<std::byte> into, const std::string& path);
-
 }  // namespace harmonaize::checkpoint

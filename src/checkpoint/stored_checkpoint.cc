@@ -12,6 +12,7 @@
 #include <thread>
 #include <tuple>
 
+#include "src/base/read_whole.h"
 #include "src/checkpoint/checksum.h"
 #include "src/checkpoint/json_fields.h"
 

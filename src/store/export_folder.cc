@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/base/random.h"
+#include "src/base/read_whole.h"
 #include "src/store/object_file.h"
 #include "src/store/store.h"
 
@@ -98,7 +99,7 @@ Status ExportFolder::CopyObject(size_t object, const Folder& into, const std::st
   for (uint64_t at = 0; at < stored.bytes; at += buffer.size()) {
     const auto piece =
         std::span(buffer).first(std::min<uint64_t>(buffer.size(), stored.bytes - at));
-    HZ_RETURN_IF_ERROR(checkpoint::ReadWholeAt(source.get(), at, piece, from.PathOf(stored.name)));
+    HZ_RETURN_IF_ERROR(ReadWholeAt(source.get(), at, piece, from.PathOf(stored.name)));
     HZ_RETURN_IF_ERROR(file.Write(piece));
     Advance(piece.size());
   }

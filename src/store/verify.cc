@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "src/base/read_whole.h"
 #include "src/checkpoint/box_copy.h"
 #include "src/checkpoint/checksum.h"
 #include "src/checkpoint/shard_reader.h"
@@ -83,8 +84,7 @@ class Verification {
     Sha256 digest;
     for (uint64_t at = 0; at < bytes; at += buffer_.size()) {
       const auto piece = std::span(buffer_).first(std::min<uint64_t>(buffer_.size(), bytes - at));
-      HZ_RETURN_IF_ERROR(
-          checkpoint::ReadWholeAt(file.get(), at, piece, folder.PathOf(object.name)));
+      HZ_RETURN_IF_ERROR(ReadWholeAt(file.get(), at, piece, folder.PathOf(object.name)));
       digest.Add(piece);
       for (size_t i = 0; i < shards.size(); ++i) AddTo(sums[i].get(), shards[i], at, piece);
       verdict_.bytes += piece.size();

@@ -1,30 +1,16 @@
 #include "src/client/checkpoint/memory_source.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <string_view>
 #include <utility>
+
+#include "src/base/read_whole.h"
 
 namespace harmonaize {
 namespace {
 
-/// Most bytes of one system call: the kernel takes no more than this at once.
-constexpr size_t kMostReadBytes = size_t{1} << 30;
-
-Status ReadAt(int memory, uint64_t at, std::span<std::byte> into) {
-  while (!into.empty()) {
-    const ssize_t bytes =
-        pread(memory, into.data(), std::min(into.size(), kMostReadBytes), static_cast<off_t>(at));
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes < 0) return ErrnoError(errno, "cannot read a checkpoint in memory");
-    if (bytes == 0) return InvalidArgument("a checkpoint in memory is shorter than it says");
-    at += static_cast<uint64_t>(bytes);
-    into = into.subspan(static_cast<size_t>(bytes));
-  }
-  return Status::Ok();
-}
-
+/// The name of a part in errors.
+constexpr std::string_view kName = "a checkpoint in memory";
 /// Most bytes that are brought here at a time: the process's other requests to the daemon wait
 /// meanwhile.
 constexpr uint64_t kMostFetchBytes = 32 << 20;
@@ -33,11 +19,11 @@ constexpr uint64_t kFirstFetchBytes = 1 << 20;
 
 /// Reads a range of a part, and brings it here before, where that is to be done.
 Status ReadPart(const OpenPart& part, uint64_t at, std::span<std::byte> into) {
-  if (!part.fetch) return ReadAt(part.memory.get(), at, into);
+  if (!part.fetch) return ReadWholeAt(part.memory.get(), at, into, kName);
   while (!into.empty()) {
     const uint64_t bytes = std::min<uint64_t>(into.size(), kMostFetchBytes);
     HZ_RETURN_IF_ERROR(part.fetch(at, bytes));
-    HZ_RETURN_IF_ERROR(ReadAt(part.memory.get(), at, into.first(bytes)));
+    HZ_RETURN_IF_ERROR(ReadWholeAt(part.memory.get(), at, into.first(bytes), kName));
     at += bytes;
     into = into.subspan(bytes);
   }
