@@ -478,9 +478,9 @@ ncclResult_t hzCheckpointCommit(hzCheckpointer_t saver);
 ncclResult_t hzCheckpointAbandon(hzCheckpointer_t saver);
 
 /// Stores when the job of `comm` had best save, and why, into `*json`: the document of GET
-/// /v1/jobs/{job}/checkpoints/advice in one line (docs/checkpoint-advice.md). It is valid until this
-/// thread asks again. The same comes as the event checkpoint.advised.
-/// Errors: ncclInvalidUsage while `comm` is not ready; ncclSystemError when no daemon listens.
+/// /v1/jobs/{job}/checkpoints/advice in one line (docs/checkpoint-advice.md). It is valid until
+/// this thread asks again. The same comes as the event checkpoint.advised. Errors: ncclInvalidUsage
+/// while `comm` is not ready; ncclSystemError when no daemon listens.
 ncclResult_t hzCheckpointAdvice(ncclComm_t comm, const char** json);
 
 /// What has become of a save. Begin with HZ_CHECKPOINT_STATE_INITIALIZER.

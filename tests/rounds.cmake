@@ -69,7 +69,7 @@ endforeach()
 
 # What tests need that no program of their name brings along.
 add_custom_target(round)
-add_dependencies(round harmonaized harmonaize_nccl)
+add_dependencies(round harmonaized harmonaize_nccl harmonaize_writer)
 # Of the thread sanitizer's round nothing runs commands, which do their work on one thread.
 if(NOT HARMONAIZE_SANITIZER MATCHES "thread")
   add_dependencies(round harmonaize harmonaize_manual harmonaize_preload)

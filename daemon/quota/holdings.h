@@ -22,10 +22,10 @@ enum class Resource : uint8_t {
   kRegionDescriptors,  ///< Descriptors kept of regions, so that ranks can map each other's.
   kUniqueIds,          ///< Ids of communicators that have not formed.
   kCommunicators,
-  kRanks,      ///< Ranks on this host, of communicators that exist or form.
-  kTickets,    ///< Tickets that may be used.
-  kNewcomers,  ///< Newcomers that wait for a place in a job.
-  kMemory,     ///< Bytes of the daemon's own memory that grow with what a tenant asks for.
+  kRanks,            ///< Ranks on this host, of communicators that exist or form.
+  kTickets,          ///< Tickets that may be used.
+  kNewcomers,        ///< Newcomers that wait for a place in a job.
+  kMemory,           ///< Bytes of the daemon's own memory that grow with what a tenant asks for.
   kCheckpointBytes,  ///< Bytes of the host's memory that keep checkpoints beyond their ranks' end.
 };
 inline constexpr size_t kResourceCount = 12;

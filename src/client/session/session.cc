@@ -29,6 +29,9 @@ namespace {
 constexpr uint64_t kTickNanoseconds = 100'000'000;
 constexpr int kTickMilliseconds = 100;
 
+/// Most bytes of a document: more than the daemon makes for one job.
+constexpr uint64_t kMostDocumentBytes = uint64_t{64} << 20;
+
 std::mutex instance_mutex;
 std::shared_ptr<Session> instance;
 
@@ -136,19 +139,15 @@ Status Session::Open(ControlSocket socket, const std::string& path) {
   return Status::Ok();
 }
 
-/// Most bytes of a document: more than the daemon makes for one job.
-constexpr uint64_t kMostDocumentBytes = uint64_t{64} << 20;
-
 Result<std::string> Session::ReadDocument(const ControlMessage& first) {
   HZ_ASSIGN_OR_RETURN(const DocumentReply begun, DecodeReply<DocumentReply>(first.bytes));
   if (begun.bytes > kMostDocumentBytes) {
     return RemoteError("the daemon's answer has {} bytes", begun.bytes);
   }
   const auto tail = [](const ControlMessage& message) {
-    return std::string(
-        reinterpret_cast<const char*>(message.bytes.data()) + sizeof(MessageHeader) +
-            sizeof(DocumentReply),
-        message.bytes.size() - sizeof(MessageHeader) - sizeof(DocumentReply));
+    return std::string(reinterpret_cast<const char*>(message.bytes.data()) + sizeof(MessageHeader) +
+                           sizeof(DocumentReply),
+                       message.bytes.size() - sizeof(MessageHeader) - sizeof(DocumentReply));
   };
   std::string text = tail(first);
   while (text.size() < begun.bytes) {

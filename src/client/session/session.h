@@ -204,7 +204,7 @@ class Session {
   static inline std::atomic<uint64_t> forks_{0};
 
   std::string path_;
-  std::mutex control_mutex_;  // one request at a time
+  std::mutex control_mutex_;   // one request at a time
   std::mutex document_mutex_;  // one document at a time
   ControlSocket socket_;
   FileIdentity socket_identity_;
