@@ -71,7 +71,7 @@ class CheckpointRequest {
   Status OpenPart() {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<OpenPartRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
-    const JobTable::Key job = JobOf(*communicator);
+    const JobTable::Key job = JobTable::KeyOf(*communicator->job());
     const KeptPart* const part = keeper().parts().FindPart(job, request.save, request.rank);
     if (part != nullptr) return ReplyPart(*part->memory, part->bytes, false);
     const PartCopies::View copy = keeper().others().Find({job, request.save, request.rank});
@@ -97,8 +97,9 @@ class CheckpointRequest {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<ListSavesRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
     keeper().others().List(
-        *communicator, [connection = connection_, type = header_.type, &keeper = keeper(),
-                        job = JobOf(*communicator)](const std::vector<HostSaves>& others) {
+        *communicator,
+        [connection = connection_, type = header_.type, &keeper = keeper(),
+         job = JobTable::KeyOf(*communicator->job())](const std::vector<HostSaves>& others) {
           ReplyDocument(*connection, type, SavesDocument(keeper.parts().Of(job), others).dump());
         });
     return Status::Ok();
@@ -124,9 +125,6 @@ class CheckpointRequest {
   }
 
  private:
-  static JobTable::Key JobOf(const Communicator& communicator) {
-    return {communicator.tenant().identity.number, communicator.job()->id};
-  }
   CheckpointKeeper& keeper() { return rooms_.checkpoints(); }
 
   Status ReplyPart(const PartMemory& memory, uint64_t bytes, bool is_partial) {

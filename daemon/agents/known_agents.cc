@@ -27,10 +27,6 @@ constexpr uint64_t kReachEveryNs = 3'000'000'000;
 /// Bytes of memory that a tenant is charged for an agent of another host, with its address.
 constexpr int64_t kKnownAgentBytes = 1024;
 
-JobTable::Key KeyOf(const Job& job) {
-  return {job.tenant->identity.number, job.id};
-}
-
 }  // namespace
 
 KnownAgents::OfJobsRange KnownAgents::OfTenant(uint32_t tenant) const {
@@ -41,7 +37,7 @@ KnownAgents::OfJobsRange KnownAgents::OfTenant(uint32_t tenant) const {
 }
 
 Status KnownAgents::CheckRoom(const Job& job) const {
-  const auto of_job = of_job_.find(KeyOf(job));
+  const auto of_job = of_job_.find(JobTable::KeyOf(job));
   if (of_job != of_job_.end() && of_job->second.size() >= kMostOfJob) {
     return InvalidUsage(
         "job '{}' has {} agents on other hosts, as many as may be: end launchers of it that are "
@@ -67,7 +63,7 @@ Result<KnownAgents::Agent*> KnownAgents::Note(Job& job, const AgentView& view) {
     Agent agent{.view = view, .job = &job};
     HZ_ASSIGN_OR_RETURN(agent.memory,
                         job.tenant->account->Take(Resource::kMemory, kKnownAgentBytes));
-    of_job_[KeyOf(job)].insert(view.number);
+    of_job_[JobTable::KeyOf(job)].insert(view.number);
     known = agents_.emplace(view.number, std::move(agent)).first;
   }
   Agent& agent = known->second;
@@ -198,13 +194,13 @@ void KnownAgents::Send(const Agent& agent, transport::PeerId peer, Status status
 
 // Communicators may come and go by thousands: the next look tells of all changes at once.
 void KnownAgents::OnChanged(const Job& job) {
-  const auto found = of_job_.find(KeyOf(job));
+  const auto found = of_job_.find(JobTable::KeyOf(job));
   if (found == of_job_.end()) return;
   for (const uint64_t number : found->second) agents_.at(number).is_due = true;
 }
 
 void KnownAgents::OnJobGone(Job& job) {
-  const auto found = of_job_.find(KeyOf(job));
+  const auto found = of_job_.find(JobTable::KeyOf(job));
   if (found == of_job_.end()) return;
   const std::set<uint64_t> numbers = found->second;
   for (const uint64_t number : numbers) {
@@ -221,7 +217,7 @@ KnownAgents::Agents::iterator KnownAgents::Forget(Agents::iterator agent) {
   if (agent->second.tied.has_value()) {
     services_.attachments->Remove(agent->first, *agent->second.tied);
   }
-  const auto of_job = of_job_.find(KeyOf(*agent->second.job));
+  const auto of_job = of_job_.find(JobTable::KeyOf(*agent->second.job));
   of_job->second.erase(agent->first);
   if (of_job->second.empty()) of_job_.erase(of_job);
   return agents_.erase(agent);

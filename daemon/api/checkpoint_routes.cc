@@ -86,7 +86,7 @@ void ServeKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchan
         const Result<Job*> job = CallersJob(rooms, caller, which);
         if (!job.ok()) return done(job.status());
         CheckpointKeeper& keeper = rooms.checkpoints();
-        const JobTable::Key key = {(*job)->tenant->identity.number, (*job)->id};
+        const JobTable::Key key = JobTable::KeyOf(**job);
         const Communicator* const largest = rooms.events().job_communicators().Largest(**job);
         if (largest == nullptr) return done(SavesDocument(keeper.parts().Of(key)));
         keeper.others().List(*largest, [&keeper, key, done](const std::vector<HostSaves>& others) {

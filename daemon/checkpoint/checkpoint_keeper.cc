@@ -29,10 +29,6 @@ constexpr int kMostBuffersOfRank = 4;
 /// Interval, in nanoseconds, at which other hosts are asked to go on keeping copies.
 constexpr uint64_t kRefreshEveryNs = 10'000'000'000;
 
-JobTable::Key KeyOf(const Communicator& communicator) {
-  return {communicator.tenant().identity.number, communicator.job()->id};
-}
-
 /// Returns the number by which all hosts know a save, which no other save of the job has.
 uint64_t SaveNumber(uint64_t key, uint64_t round) {
   return MixBits(key ^ MixBits(round));
@@ -77,7 +73,7 @@ Result<uint32_t> CheckpointKeeper::Lend(uint32_t session, const Communicator& co
     HZ_RETURN_IF_ERROR(
         services_.cluster->CheckKnown(group->roster().home, PartSavedMessage::kKind));
   }
-  const JobTable::Key job = KeyOf(communicator);
+  const JobTable::Key job = JobTable::KeyOf(*communicator.job());
   if (const KeptParts::ByBuffer* const parts = parts_.Of(job)) {
     const auto lent = std::count_if(parts->begin(), parts->end(), [&](const auto& entry) {
       return entry.second.communicator == communicator.id() && entry.second.rank == rank;
@@ -134,7 +130,7 @@ Result<CheckpointKeeper::Begun> CheckpointKeeper::Begin(uint32_t session, uint32
     return InvalidUsage("buffer {} has the rank's newest checkpoint: save into another one",
                         buffer);
   }
-  // Who reads it for another host looks at this behind its last byte.
+  // The thread that reads the part for another host looks at this after the last byte.
   if (part->is_void != nullptr) part->is_void->store(true, std::memory_order_seq_cst);
   part->is_void = std::make_shared<std::atomic<bool>>(false);
   part->state = PartState::kNothing;
@@ -228,16 +224,21 @@ void CheckpointKeeper::TakePart(Communicator& communicator, const SaveRounds::Pa
   const Saved saved = {.round = saves.rounds->complete(),
                        .step = saves.rounds->step(),
                        .peer_round = saves.complete.peer_round};
-  if (HostGroup* const group = communicator.host_group()) {
-    group->TellHosts(RoundCompleteMessage{.about = saves.key,
-                                          .round = saved.round,
-                                          .step = saved.step,
-                                          .peer_round = saved.peer_round,
-                                          .status = saves.rounds->failure()});
-  }
+  TellHosts(communicator, saves.key, saved, saves.rounds->failure());
   Complete(communicator, saved, saves.rounds->failure());
   if (is_complete.ok()) TellSaved(communicator, saves, false);
   saves.completed_seconds = std::exchange(saves.begun_seconds, 0);
+}
+
+void CheckpointKeeper::TellHosts(Communicator& communicator, uint64_t key, const Saved& saved,
+                                 const Status& failure) {
+  HostGroup* const group = communicator.host_group();
+  if (group == nullptr) return;
+  group->TellHosts(RoundCompleteMessage{.about = key,
+                                        .round = saved.round,
+                                        .step = saved.step,
+                                        .peer_round = saved.peer_round,
+                                        .status = failure});
 }
 
 void CheckpointKeeper::TellSaved(const Communicator& communicator, const Saves& saves,
@@ -267,7 +268,7 @@ void CheckpointKeeper::Complete(const Communicator& communicator, const Saved& s
   saves.complete.round = saved.round;
   saves.complete.step = saved.step;
   saves.at_peer.clear();
-  parts_.Complete(KeyOf(communicator), communicator.id(), saved.round);
+  parts_.Complete(JobTable::KeyOf(*communicator.job()), communicator.id(), saved.round);
   ReplicateRound(communicator, saved.round);
 }
 
@@ -275,7 +276,7 @@ void CheckpointKeeper::Complete(const Communicator& communicator, const Saved& s
 // Copies at other hosts
 
 void CheckpointKeeper::ReplicateRound(const Communicator& communicator, uint64_t round) {
-  const KeptParts::ByBuffer* const parts = parts_.Of(KeyOf(communicator));
+  const KeptParts::ByBuffer* const parts = parts_.Of(JobTable::KeyOf(*communicator.job()));
   if (services_.cluster == nullptr || parts == nullptr) return;
   for (const auto& [buffer, part] : *parts) {
     const bool is_of_round = !part.is_copy && part.communicator == communicator.id() &&
@@ -313,13 +314,11 @@ Communicator* CheckpointKeeper::FindByKey(uint64_t key) const {
 /// Hears that another host keeps a copy of a part of this one's, or does not.
 void CheckpointKeeper::OnKept(transport::PeerId peer, const PartKeptMessage& kept) {
   Communicator* const communicator = FindByKey(kept.about);
-  if (communicator != nullptr) {
-    const uint64_t save = SaveNumber(kept.about, kept.round);
-    if (replication_.End({.job = KeyOf(*communicator), .save = save, .rank = kept.rank})) {
-      ReplicateNext();
-    }
-  }
   if (communicator == nullptr) return;
+  const PartName name = {.job = JobTable::KeyOf(*communicator->job()),
+                         .save = SaveNumber(kept.about, kept.round),
+                         .rank = kept.rank};
+  if (replication_.End(name)) ReplicateNext();
   if (!kept.status.ok()) {
     return Log(LogLevel::kDebug, kLogInit, "another host keeps no copy of a checkpoint: {}",
                kept.status.message());
@@ -345,13 +344,7 @@ void CheckpointKeeper::TakeCopy(Communicator& communicator, int rank, uint64_t r
   if (saves.at_peer.size() != static_cast<size_t>(communicator.ranks())) return;
   if (saves.complete.peer_round == round) return;
   saves.complete.peer_round = round;
-  if (HostGroup* const group = communicator.host_group()) {
-    group->TellHosts(RoundCompleteMessage{.about = saves.key,
-                                          .round = saves.complete.round,
-                                          .step = saves.complete.step,
-                                          .peer_round = round,
-                                          .status = saves.failure});
-  }
+  TellHosts(communicator, saves.key, saves.complete, saves.failure);
   TellSaved(communicator, saves, true);
 }
 
@@ -460,7 +453,7 @@ void CheckpointKeeper::LookAfterParts() {
                         [this](const KeptPart& part) {
                           const Communicator* const communicator =
                               services_.communicators->FindById(part.communicator);
-                          return !part.is_copy && communicator != nullptr &&
+                          return communicator != nullptr &&
                                  communicator->member(part.rank) != nullptr &&
                                  services_.sessions->FindSession(part.session) != nullptr;
                         },

@@ -131,6 +131,9 @@ class CheckpointKeeper final : public CommunicatorObserver {
   void OnChoice(transport::PeerId peer, const ChoiceMessage& message);
   void OnRoundComplete(transport::PeerId peer, const RoundCompleteMessage& message);
   void Complete(const Communicator& communicator, const Saved& saved, const Status& failure);
+  /// The home tells the other hosts what it has found.
+  static void TellHosts(Communicator& communicator, uint64_t key, const Saved& saved,
+                        const Status& failure);
   void TellSaved(const Communicator& communicator, const Saves& saves, bool at_peer);
   void ReplicateRound(const Communicator& communicator, uint64_t round);
   void ReplicateNext();

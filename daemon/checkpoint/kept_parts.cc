@@ -102,18 +102,13 @@ bool KeptParts::RefreshCopy(const JobTable::Key& job, uint64_t save, int rank, d
 }
 
 void KeptParts::LookAfter(const Look& look) {
-  for (auto job = jobs_.begin(); job != jobs_.end();) {
-    ByBuffer& parts = job->second;
-    const bool is_here = look.has_job(job->first);
-    LookAfterJob(look, is_here, &parts);
-    std::erase_if(job_of_, [&](const auto& entry) {
-      return entry.second == job->first && !parts.contains(entry.first);
-    });
-    job = parts.empty() ? jobs_.erase(job) : std::next(job);
-  }
+  std::vector<uint32_t> unneeded;
+  for (auto& [job, parts] : jobs_) LookAfterJob(look, look.has_job(job), &parts, &unneeded);
+  for (const uint32_t buffer : unneeded) Erase(buffer);
 }
 
-void KeptParts::LookAfterJob(const Look& look, bool is_here, ByBuffer* parts) {
+void KeptParts::LookAfterJob(const Look& look, bool is_here, ByBuffer* parts,
+                             std::vector<uint32_t>* unneeded) {
   NewestParts newest_parts;
   for (auto& [buffer, part] : *parts) {
     if (part.is_copy) continue;
@@ -126,12 +121,13 @@ void KeptParts::LookAfterJob(const Look& look, bool is_here, ByBuffer* parts) {
     if (part.round < newest.round) continue;
     newest = {.round = part.round, .is_complete = part.state == PartState::kComplete};
   }
-  std::erase_if(*parts, [&](const auto& entry) {
-    const KeptPart& part = entry.second;
+  for (const auto& [buffer, part] : *parts) {
     const bool has_expired = look.now_seconds - part.job_seen_seconds > look.keep_seconds;
-    if (part.is_copy) return has_expired;
-    return part.is_orphan && (has_expired || !IsNeeded(part, newest_parts));
-  });
+    const bool is_unneeded = part.is_copy
+                                 ? has_expired
+                                 : part.is_orphan && (has_expired || !IsNeeded(part, newest_parts));
+    if (is_unneeded) unneeded->push_back(buffer);
+  }
 }
 
 const KeptParts::ByBuffer* KeptParts::Of(const JobTable::Key& job) const {

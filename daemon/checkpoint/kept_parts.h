@@ -35,7 +35,7 @@ struct KeptPart {
   int rank = 0;
   int ranks = 1;
   PartState state = PartState::kNothing;
-  // Of the part.
+  // What lies in the buffer.
   uint64_t round = 0;  ///< SaveRounds.
   uint64_t step = 0;
   uint64_t save = 0;
@@ -44,7 +44,7 @@ struct KeptPart {
   double saved_seconds = 0;              ///< When it was committed, since 1970.
   transport::PeerId peer = kThisDaemon;  ///< The host that keeps a copy; kThisDaemon: none does.
   bool is_copy = false;  ///< Of another host's part: `communicator` is the key, not the id.
-  // Of its rank.
+  // What is known of its rank.
   bool is_orphan = false;       ///< The rank's process has ended, or its communicator has.
   double job_seen_seconds = 0;  ///< When a rank of its job was here last, since 1970.
 };
@@ -75,7 +75,7 @@ class KeptParts {
   struct Look {
     double now_seconds = 0;   ///< Since 1970.
     double keep_seconds = 0;  ///< For how long parts outlive the last rank of their job here.
-    std::function<bool(const KeptPart&)> has_rank;
+    std::function<bool(const KeptPart&)> has_rank;  ///< Asked of parts of this host's ranks.
     std::function<bool(const JobTable::Key&)> has_job;
   };
   /// Notes which buffers have lost their ranks, and gives back what nobody needs of these: all but
@@ -97,7 +97,9 @@ class KeptParts {
 
  private:
   KeptPart* FindCopy(const JobTable::Key& job, uint64_t save, int rank);
-  static void LookAfterJob(const Look& look, bool is_here, ByBuffer* parts);
+  /// Looks after the buffers of a job, and adds those that nobody needs to `unneeded`.
+  static void LookAfterJob(const Look& look, bool is_here, ByBuffer* parts,
+                           std::vector<uint32_t>* unneeded);
 
   uint32_t next_ = 1;
   std::map<JobTable::Key, ByBuffer> jobs_;

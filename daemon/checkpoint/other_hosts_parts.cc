@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/checkpoint/held_saves.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/this_daemon.h"
 #include "daemon/communicator/communicator.h"
@@ -13,7 +14,6 @@
 #include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
-#include "src/base/saturating.h"
 #include "src/base/wall_clock.h"
 
 namespace harmonaize::daemon {
@@ -54,28 +54,24 @@ Result<PartPlace> PlaceOf(const std::string& address, uint64_t bytes,
   return place;
 }
 
-/// Returns what is told of a job's parts, the newest saves first.
-std::vector<HeldSave> ViewsOf(const KeptParts::ByBuffer& parts) {
-  std::map<uint64_t, HeldSave> views;
-  for (const auto& [buffer, part] : parts) {
-    if (part.state == PartState::kNothing) continue;
-    HeldSave& view = views[part.save];
-    if (std::find(view.parts.begin(), view.parts.end(), part.rank) != view.parts.end()) continue;
-    view.save = part.save;
-    view.step = part.step;
-    view.ranks = part.ranks;
-    view.complete |= part.state == PartState::kComplete;
-    view.kept |= part.is_kept;
-    view.saved = std::max(view.saved, part.saved_seconds);
-    view.bytes = AddUpTo(view.bytes, part.bytes);
-    view.parts.push_back(part.rank);
-  }
-  std::vector<HeldSave> newest_first;
-  for (auto& [save, view] : views) newest_first.push_back(std::move(view));
-  std::sort(newest_first.begin(), newest_first.end(),
-            [](const HeldSave& one, const HeldSave& other) { return one.saved > other.saved; });
-  if (newest_first.size() > kMostSavesTold) newest_first.resize(kMostSavesTold);
-  return newest_first;
+/// Returns the request to keep a copy of a part, as far as it is the same each time. `key` is that
+/// of the communicator, and `user` TenantIdentity::across_hosts.
+KeepPartMessage RequestToKeep(uint32_t user, uint64_t key, const KeptPart& part) {
+  return {.about = key,
+          .user = user,
+          .job = EncodeJob(part.job.second),
+          .save = part.save,
+          .step = part.step,
+          .round = part.round,
+          .rank = part.rank,
+          .ranks = part.ranks,
+          .kept = part.is_kept,
+          .saved = part.saved_seconds,
+          .bytes = part.bytes};
+}
+
+PartKeptMessage AnswerTo(const KeepPartMessage& keep, const Status& status) {
+  return {.about = keep.about, .round = keep.round, .rank = keep.rank, .status = status};
 }
 
 }  // namespace
@@ -97,7 +93,7 @@ PartName OtherHostsParts::NameOf(uint32_t user, const std::vector<uint8_t>& job,
 // For ranks of this host
 
 void OtherHostsParts::List(const Communicator& communicator, Listed listed) {
-  const JobTable::Key job = {communicator.tenant().identity.number, communicator.job()->id};
+  const JobTable::Key job = JobTable::KeyOf(*communicator.job());
   catalogue_.List(
       communicator, [this, job, listed = std::move(listed)](std::vector<HostSaves> hosts) {
         Holders holders = {.of_part = {}, .until_ns = MonotonicNanoseconds() + kRememberNs};
@@ -112,22 +108,23 @@ void OtherHostsParts::List(const Communicator& communicator, Listed listed) {
       });
 }
 
+std::optional<transport::PeerId> OtherHostsParts::HolderOf(const PartName& name) const {
+  const auto holders = holders_.find(name.job);
+  if (holders == holders_.end()) return std::nullopt;
+  const auto holder = holders->second.of_part.find({name.save, name.rank});
+  if (holder == holders->second.of_part.end()) return std::nullopt;
+  return holder->second;
+}
+
 void OtherHostsParts::Fetch(const Communicator& communicator, uint64_t save, int rank, uint64_t at,
                             uint64_t bytes, Fetched fetched) {
-  const PartName name = {.job = {communicator.tenant().identity.number, communicator.job()->id},
-                         .save = save,
-                         .rank = rank};
+  const PartName name = {.job = JobTable::KeyOf(*communicator.job()), .save = save, .rank = rank};
   if (fetched_.Contains(name)) return FetchRange(name, at, bytes, fetched);
-  const auto holders = holders_.find(name.job);
-  const auto holder = holders == holders_.end()
-                          ? std::map<std::pair<uint64_t, int>, transport::PeerId>::iterator()
-                          : holders->second.of_part.find({save, rank});
-  if (holders == holders_.end() || holder == holders->second.of_part.end() ||
-      settings_ == nullptr) {
+  const std::optional<transport::PeerId> holder = HolderOf(name);
+  if (!holder.has_value() || settings_ == nullptr) {
     return fetched(Status(Code::kUnavailable, "no host is known to have this part"));
   }
-  const transport::PeerId peer = holder->second;
-  catalogue_.Locate(communicator, peer, save, rank,
+  catalogue_.Locate(communicator, *holder, save, rank,
                     [this, name, at, bytes, account = communicator.tenant().account,
                      fetched = std::move(fetched)](const Result<PartAtMessage>& located) {
                       if (!located.ok()) return fetched(located.status());
@@ -182,7 +179,8 @@ void OtherHostsParts::OnAskSaves(transport::PeerId peer, const AskSavesMessage& 
   const PartName name = NameOf(ask.user, ask.job, 0, 0);
   const KeptParts::ByBuffer* const parts = services_.parts->Of(name.job);
   SavesMessage answer = {.call = ask.call};
-  if (parts != nullptr) answer.saves = ViewsOf(*parts);
+  if (parts != nullptr) answer.saves = HeldSaves(*parts);
+  if (answer.saves.size() > kMostSavesTold) answer.saves.resize(kMostSavesTold);
   services_.cluster->Send(peer, answer);
 }
 
@@ -208,17 +206,9 @@ void OtherHostsParts::OnAskPart(transport::PeerId peer, const AskPartMessage& as
 bool OtherHostsParts::Replicate(const Communicator& communicator, uint64_t key,
                                 const KeptPart& part) {
   if (services_.cluster == nullptr || settings_ == nullptr) return false;
-  const KeepPartMessage keep = {.about = key,
-                                .user = communicator.tenant().identity.across_hosts,
-                                .job = EncodeJob(part.job.second),
-                                .save = part.save,
-                                .step = part.step,
-                                .round = part.round,
-                                .rank = part.rank,
-                                .ranks = part.ranks,
-                                .kept = part.is_kept,
-                                .saved = part.saved_seconds,
-                                .bytes = part.bytes};
+  const KeepPartMessage keep =
+      RequestToKeep(communicator.tenant().identity.across_hosts, key, part);
+  const PartName name = {.job = part.job, .save = part.save, .rank = part.rank};
   const HostGroup* const group = communicator.host_group();
   if (group != nullptr && group->roster().hosts() > 1) {
     // Each host's parts go to the next one, so that every host has one other's.
@@ -226,23 +216,20 @@ bool OtherHostsParts::Replicate(const Communicator& communicator, uint64_t key,
     const auto next = static_cast<size_t>((roster.self + 1) % roster.hosts());
     services_.cluster->Reach(
         roster.addresses[next],
-        lifetime_.Guard([this, keep, part](const Result<transport::PeerId>& peer) {
-          if (peer.ok() && *peer != kThisDaemon && SendKeep(*peer, keep, part)) return;
-          services_.on_kept(kThisDaemon, {.about = keep.about,
-                                          .round = keep.round,
-                                          .rank = keep.rank,
-                                          .status = RemoteError("no host can be asked")});
+        lifetime_.Guard([this, keep, name](const Result<transport::PeerId>& peer) {
+          if (peer.ok() && *peer != kThisDaemon && SendKeep(*peer, keep, name)) return;
+          services_.on_kept(kThisDaemon, AnswerTo(keep, RemoteError("no host can be asked")));
         }));
     return true;
   }
   // A job of one host has its copy at any other.
   const auto& linked = services_.cluster->linked();
-  return !linked.empty() && SendKeep(linked.begin()->first, keep, part);
+  return !linked.empty() && SendKeep(linked.begin()->first, keep, name);
 }
 
-bool OtherHostsParts::SendKeep(transport::PeerId peer, KeepPartMessage keep, const KeptPart& part) {
+bool OtherHostsParts::SendKeep(transport::PeerId peer, KeepPartMessage keep, const PartName& name) {
   // The part may have been overwritten while the peer was reached.
-  const KeptPart* const now = services_.parts->FindPart(part.job, part.save, part.rank);
+  const KeptPart* const now = services_.parts->FindPart(name.job, name.save, name.rank);
   const bool is_known = services_.cluster->CheckKnown(peer, KeepPartMessage::kKind).ok();
   if (now == nullptr || !is_known) return false;
   const Result<Given> offer = Offer(*now, true);
@@ -260,31 +247,18 @@ void OtherHostsParts::Refresh(uint64_t key, const KeptPart& part) {
   if (services_.cluster == nullptr || !services_.cluster->Linked(part.peer)) return;
   const Tenant* const tenant = services_.tenants->OfNumber(part.job.first);
   if (tenant == nullptr) return;
-  services_.cluster->Send(part.peer, KeepPartMessage{.about = key,
-                                                     .user = tenant->identity.across_hosts,
-                                                     .job = EncodeJob(part.job.second),
-                                                     .save = part.save,
-                                                     .step = part.step,
-                                                     .round = part.round,
-                                                     .rank = part.rank,
-                                                     .ranks = part.ranks,
-                                                     .bytes = part.bytes});
+  services_.cluster->Send(part.peer, RequestToKeep(tenant->identity.across_hosts, key, part));
 }
 
 /// At the other host.
 void OtherHostsParts::OnKeepPart(transport::PeerId peer, const KeepPartMessage& keep) {
   const PartName name = NameOf(keep.user, keep.job, keep.save, keep.rank);
   if (services_.parts->RefreshCopy(name.job, name.save, name.rank, UnixSeconds())) {
-    services_.cluster->Send(
-        peer, PartKeptMessage{.about = keep.about, .round = keep.round, .rank = keep.rank});
-    return;
+    return services_.cluster->Send(peer, AnswerTo(keep, Status::Ok()));
   }
   if (coming_.Contains(name) || keep.address.empty()) return;
   const Status begun = BeginToKeep(peer, keep, name);
-  if (begun.ok()) return;
-  services_.cluster->Send(
-      peer, PartKeptMessage{
-                .about = keep.about, .round = keep.round, .rank = keep.rank, .status = begun});
+  if (!begun.ok()) services_.cluster->Send(peer, AnswerTo(keep, begun));
 }
 
 Status OtherHostsParts::BeginToKeep(transport::PeerId peer, const KeepPartMessage& keep,
@@ -325,9 +299,7 @@ void OtherHostsParts::OnCopied(transport::PeerId peer, const KeepPartMessage& ke
   } else {
     coming_.Drop(name);
   }
-  services_.cluster->Send(
-      peer, PartKeptMessage{
-                .about = keep.about, .round = keep.round, .rank = keep.rank, .status = status});
+  services_.cluster->Send(peer, AnswerTo(keep, status));
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +83,9 @@ class OtherHostsParts {
     uint64_t until_ns = 0;
   };
 
+  /// Returns the host that is known to have a part; nullopt: none is.
+  std::optional<transport::PeerId> HolderOf(const PartName& name) const;
+
   Status StartServer();
   /// What another daemon needs to read a part of this host's.
   struct Given {
@@ -92,7 +96,7 @@ class OtherHostsParts {
   void FetchFrom(const PartName& name, const PartPlace& place, Account& account, uint64_t at,
                  uint64_t bytes, const Fetched& fetched);
   void FetchRange(const PartName& name, uint64_t at, uint64_t bytes, const Fetched& fetched);
-  bool SendKeep(transport::PeerId peer, KeepPartMessage keep, const KeptPart& part);
+  bool SendKeep(transport::PeerId peer, KeepPartMessage keep, const PartName& name);
   void OnAskSaves(transport::PeerId peer, const AskSavesMessage& ask);
   void OnAskPart(transport::PeerId peer, const AskPartMessage& ask);
   void OnKeepPart(transport::PeerId peer, const KeepPartMessage& keep);

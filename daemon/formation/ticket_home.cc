@@ -30,10 +30,6 @@ constexpr RateLimit kWrongTickets{.per_second = 2, .burst = 20};
 /// Bytes of the digest that are shown as a ticket's id: no two tickets of a job have the same.
 constexpr size_t kShownBytes = 8;
 
-TicketDesk::JobKey KeyOf(const Job& job) {
-  return {job.tenant->identity.number, job.id};
-}
-
 FormationKey GrowthOf(uint64_t parent) {
   return {FormationKey::Kind::kGrow, {}, 0, parent, 0};
 }
@@ -57,17 +53,17 @@ TicketsMessage TicketHome::Do(const AskTicketsMessage& ask, Communicator& commun
       break;
     }
   }
-  answer.waiting = desk_.Waiting(KeyOf(*communicator.job()), MonotonicNanoseconds());
+  answer.waiting = desk_.Waiting(JobTable::KeyOf(*communicator.job()), MonotonicNanoseconds());
   return answer;
 }
 
 TicketsMessage TicketHome::List(const Job& job) {
   const uint64_t now_ns = MonotonicNanoseconds();
-  TicketsMessage list{.tickets = desk_.List(KeyOf(job), now_ns)};
+  TicketsMessage list{.tickets = desk_.List(JobTable::KeyOf(job), now_ns)};
   const size_t listed = std::min(list.tickets.size(), kMostListedTickets);
   list.more = static_cast<int>(list.tickets.size() - listed);
   list.tickets.resize(listed);
-  list.waiting = desk_.Waiting(KeyOf(job), now_ns);
+  list.waiting = desk_.Waiting(JobTable::KeyOf(job), now_ns);
   return list;
 }
 
@@ -86,7 +82,7 @@ Status TicketHome::Make(const AskTicketsMessage& ask, Communicator& communicator
   const double now = UnixSeconds();
   const TicketDigest digest = DigestIn(ask.digest);
   const uint64_t now_ns = MonotonicNanoseconds();
-  const TicketDesk::Order order{.job = KeyOf(*communicator.job()),
+  const TicketDesk::Order order{.job = JobTable::KeyOf(*communicator.job()),
                                 .owner = &communicator.tenant(),
                                 .made_here = from_here,
                                 .digest = digest,
@@ -107,7 +103,7 @@ Status TicketHome::Admit(int most, Communicator& communicator, TicketsMessage* a
   const uint64_t parent = communicator.id();
   answer->ranks = desk_.Admitted(parent).value_or(communicator.ranks());
   if (answer->ranks != communicator.ranks()) return Status::Ok();
-  const TicketDesk::JobKey job = KeyOf(*communicator.job());
+  const TicketDesk::JobKey job = JobTable::KeyOf(*communicator.job());
   const uint64_t now_ns = MonotonicNanoseconds();
   const int room = kMaxRanks - communicator.ranks();
   const int count = std::min({most, desk_.Waiting(job, now_ns), room});
@@ -178,7 +174,7 @@ void TicketHome::OnPeerLost(transport::PeerId peer) {
 }
 
 void TicketHome::Burn(const Job& job, const Status& why) {
-  desk_.Burn(KeyOf(job), why, MonotonicNanoseconds());
+  desk_.Burn(JobTable::KeyOf(job), why, MonotonicNanoseconds());
 }
 
 void TicketHome::Tick(uint64_t now_ns) {

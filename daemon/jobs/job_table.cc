@@ -17,6 +17,10 @@ constexpr ptrdiff_t kKeptForEach = 64;
 
 }  // namespace
 
+JobTable::Key JobTable::KeyOf(const Job& job) {
+  return {job.tenant->identity.number, job.id};
+}
+
 Job* JobTable::Of(const JobIdentity& id, Tenant* tenant, const JobClaim& claim) {
   Job* job = FindById(id, tenant->identity.number);
   if (job == nullptr) {

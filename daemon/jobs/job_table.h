@@ -55,6 +55,9 @@ struct Job {
 /// The jobs that are on this host, or were a moment ago. Thread: engine.
 class JobTable {
  public:
+  using Key = std::pair<uint32_t, JobIdentity>;  ///< TenantIdentity::number, and the id.
+  static Key KeyOf(const Job& job);
+
   /// Returns the job with this id. The first call makes it. `claim` is that of one of its processes
   /// here; what it says of another job does not count.
   Job* Of(const JobIdentity& id, Tenant* tenant, const JobClaim& claim);
@@ -77,7 +80,6 @@ class JobTable {
   /// Forgets jobs that ended long ago.
   void ForgetOld();
 
-  using Key = std::pair<uint32_t, JobIdentity>;  ///< TenantIdentity::number, and the id.
   const std::map<Key, std::unique_ptr<Job>>& all() const { return jobs_; }
 
  private:
