@@ -419,12 +419,17 @@ typedef struct hzShard {
 #define HZ_SHARD_INITIALIZER \
   { sizeof(hzShard_t), NULL, hzFloat32, 0, 0, NULL, NULL, NULL, NULL }
 
+/// In place of a folder: the provider's store. The daemon writes what all ranks have, and gives it
+/// back to the same user and job, through hzCheckpointOpen alone. Not every provider has one.
+#define HZ_PROVIDER_STORE "provider:"
+
 /// How a rank saves. Begin with HZ_CHECKPOINTER_CONFIG_INITIALIZER.
 typedef struct hzCheckpointerConfig {
   size_t size;  ///< sizeof(hzCheckpointerConfig_t).
   /// Absolute path of the folder that checkpoints are stored in, the same at all ranks, on a file
   /// system that all hosts share; NULL: they stay in memory. It is made where only its last part is
-  /// missing.
+  /// missing. HZ_PROVIDER_STORE: the provider stores them, as many and as fast as it likes;
+  /// `format`, `keep`, `most_bytes_per_second` and `linger_seconds` do not count then.
   const char* folder;
   /// "safetensors" (also NULL), "dcp" or "ucp": the form in which an export takes no copies.
   const char* format;
@@ -441,8 +446,8 @@ typedef struct hzCheckpointerConfig {
 /// communicator has to stay until the last save. Memory for twice the rank's shards is taken with
 /// the first two saves.
 /// Errors: ncclInvalidArgument for a configuration that none can have; ncclInvalidUsage while
-/// `comm` is not ready; ncclSystemError if there is no harmonaize-writer (HARMONAIZE_WRITER names
-/// it).
+/// `comm` is not ready, or for HZ_PROVIDER_STORE where there is none; ncclSystemError if there is
+/// no harmonaize-writer (HARMONAIZE_WRITER names it).
 ncclResult_t hzCheckpointerCreate(ncclComm_t comm, const hzCheckpointerConfig_t* config,
                                   hzCheckpointer_t* saver);
 

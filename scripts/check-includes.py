@@ -25,7 +25,7 @@ LAYERS = [
 ]
 
 LIBRARY = [module for layer in LAYERS for module in layer]
-# Only the tenant's own programs write to stores of checkpoints.
+# Stores of checkpoints are written by processes of tenants, and by the daemon's own room for that.
 BELOW_CLIENT = [module for module in LIBRARY if module not in ("src/client", "src/store")]
 
 # What brings libraries that must not be loaded into a tenant (hwloc, libcrypto, UCX), or is of no use there (events are
@@ -58,7 +58,7 @@ DAEMON_LAYERS = [
     ["daemon/checkpoint_advice"],
     ["daemon/agents"],
     ["daemon/offers", "daemon/elasticity"],
-    ["daemon/sizing"],
+    ["daemon/sizing", "daemon/provider_store"],
     ["daemon/checkpoint"],
     ["daemon/control"],
     ["daemon/probing"],
@@ -135,6 +135,7 @@ def may_see():
         for module in layer:
             seen[module] = below + [module]
         below = below + layer
+    seen["daemon/provider_store"].append("src/store")
     seen["daemon"] = BELOW_CLIENT + ["daemon"]
     return seen
 

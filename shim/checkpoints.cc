@@ -16,6 +16,7 @@
 #include "shim/fallback.h"
 #include "src/checkpoint/shard.h"
 #include "src/client/checkpoint/checkpointer.h"
+#include "src/client/checkpoint/provider_store.h"
 #include "src/client/checkpoint/saved_checkpoint.h"
 #include "src/client/operation/communicator.h"
 
@@ -44,6 +45,7 @@ using checkpoint::ElementType;
 using checkpoint::Shard;
 
 static_assert(hzComplex64 == static_cast<int>(ElementType::kC64));
+static_assert(kProviderStore == HZ_PROVIDER_STORE);
 static_assert(hzBfloat16 == static_cast<int>(ElementType::kBf16));
 
 /// Largest number of milliseconds that is waited for at once, for a wait without end.

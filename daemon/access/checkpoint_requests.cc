@@ -9,7 +9,7 @@
 
 #include "daemon/access/reply_document.h"
 #include "daemon/checkpoint/checkpoint_keeper.h"
-#include "daemon/checkpoint/saves_document.h"
+#include "daemon/checkpoint/stored_parts.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/formation/membership.h"
 
@@ -56,7 +56,8 @@ class CheckpointRequest {
     HZ_RETURN_IF_ERROR(keeper().Commit(session_.id(), request.buffer,
                                        {.bytes = request.bytes,
                                         .stall_seconds = request.stall_seconds,
-                                        .is_kept = request.is_kept != 0}));
+                                        .is_kept = (request.flags & kSaveIsKept) != 0,
+                                        .to_store = (request.flags & kSaveToStore) != 0}));
     return Reply(EmptyReply{});
   }
 
@@ -64,8 +65,12 @@ class CheckpointRequest {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<SavedRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
     HZ_ASSIGN_OR_RETURN(const CheckpointKeeper::Saved saved, keeper().SavedBy(*communicator));
-    return Reply(
-        SavedReply{.round = saved.round, .step = saved.step, .peer_round = saved.peer_round});
+    return Reply(SavedReply{.round = saved.round,
+                            .step = saved.step,
+                            .peer_round = saved.peer_round,
+                            .stored = saved.stored,
+                            .not_stored = saved.not_stored,
+                            .has_store = keeper().stored().has_store() ? uint32_t{1} : 0});
   }
 
   Status OpenPart() {
@@ -74,7 +79,9 @@ class CheckpointRequest {
     const JobTable::Key job = JobTable::KeyOf(*communicator->job());
     const KeptPart* const part = keeper().parts().FindPart(job, request.save, request.rank);
     if (part != nullptr) return ReplyPart(*part->memory, part->bytes, false);
-    const PartCopies::View copy = keeper().others().Find({job, request.save, request.rank});
+    const PartName name = {job, request.save, request.rank};
+    PartCopies::View copy = keeper().others().Find(name);
+    if (copy.memory == nullptr) copy = keeper().stored().Find(name);
     if (copy.memory != nullptr) return ReplyPart(*copy.memory, copy.bytes, true);
     return Reply(OpenPartReply{});
   }
@@ -83,12 +90,19 @@ class CheckpointRequest {
   Status FetchPart() {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<FetchPartRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
-    keeper().others().Fetch(
-        *communicator, request.save, request.rank, request.at, request.bytes,
-        [connection = connection_, type = header_.type](const Result<uint64_t>& bytes) {
-          if (!bytes.ok()) return connection->ReplyFailure(type, bytes.status());
-          connection->Reply(type, FetchPartReply{.bytes = *bytes});
-        });
+    const PartName name = {.job = JobTable::KeyOf(*communicator->job()),
+                           .save = request.save,
+                           .rank = request.rank};
+    auto fetched = [connection = connection_, type = header_.type](const Result<uint64_t>& bytes) {
+      if (!bytes.ok()) return connection->ReplyFailure(type, bytes.status());
+      connection->Reply(type, FetchPartReply{.bytes = *bytes});
+    };
+    if (keeper().others().Knows(name)) {
+      keeper().others().Fetch(*communicator, name, request.at, request.bytes, std::move(fetched));
+    } else {
+      keeper().stored().Fetch(communicator->tenant(), name, request.at, request.bytes,
+                              std::move(fetched));
+    }
     return Status::Ok();
   }
 
@@ -96,12 +110,10 @@ class CheckpointRequest {
   Status ListSaves() {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<ListSavesRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
-    keeper().others().List(
-        *communicator,
-        [connection = connection_, type = header_.type, &keeper = keeper(),
-         job = JobTable::KeyOf(*communicator->job())](const std::vector<HostSaves>& others) {
-          ReplyDocument(*connection, type, SavesDocument(keeper.parts().Of(job), others).dump());
-        });
+    keeper().List(*communicator->job(), communicator, [connection = connection_, type = header_.type](
+                                     const nlohmann::json& document) {
+      ReplyDocument(*connection, type, document.dump());
+    });
     return Status::Ok();
   }
 

@@ -14,7 +14,6 @@
 #include "daemon/api/named_job.h"
 #include "daemon/api/route_row.h"
 #include "daemon/checkpoint/checkpoint_keeper.h"
-#include "daemon/checkpoint/saves_document.h"
 #include "daemon/job_events/event_rooms.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/tenant/tenant.h"
@@ -76,7 +75,7 @@ void ServeSaveNow(const ApiServices& services, std::shared_ptr<HttpExchange> exc
                    });
 }
 
-/// Lists what is in memory, here and at the other hosts of the job.
+/// Lists what is in memory, here and at the other hosts of the job, and in the provider's store.
 void ServeKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchange,
                const HttpParameters& parameters) {
   const HttpCaller caller = exchange->request().caller;
@@ -85,13 +84,8 @@ void ServeKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchan
       [caller, which = parameters.at("job")](EngineRooms& rooms, AnswerDone done) {
         const Result<Job*> job = CallersJob(rooms, caller, which);
         if (!job.ok()) return done(job.status());
-        CheckpointKeeper& keeper = rooms.checkpoints();
-        const JobTable::Key key = JobTable::KeyOf(**job);
         const Communicator* const largest = rooms.events().job_communicators().Largest(**job);
-        if (largest == nullptr) return done(SavesDocument(keeper.parts().Of(key)));
-        keeper.others().List(*largest, [&keeper, key, done](const std::vector<HostSaves>& others) {
-          done(SavesDocument(keeper.parts().Of(key), others));
-        });
+        rooms.checkpoints().List(**job, largest, done);
       });
 }
 

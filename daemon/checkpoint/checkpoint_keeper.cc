@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "daemon/checkpoint/saves_document.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
@@ -34,6 +38,12 @@ uint64_t SaveNumber(uint64_t key, uint64_t round) {
   return MixBits(key ^ MixBits(round));
 }
 
+/// Returns bits that stand for rounds, the newest the lowest, when so many rounds more are
+/// complete.
+uint64_t OlderBy(uint64_t rounds, uint64_t bits) {
+  return rounds < 64 ? bits << rounds : 0;
+}
+
 /// Returns the stall that a rank tells, or 0 for what cannot be one: a year is the longest.
 double SoundStall(double seconds) {
   constexpr double kMostSeconds = 365 * 86400.0;
@@ -50,6 +60,12 @@ CheckpointKeeper::CheckpointKeeper(const Services& services)
                .parts = &parts_,
                .on_kept = [this](transport::PeerId peer,
                                  const PartKeptMessage& kept) { OnKept(peer, kept); }}),
+      stored_({.store = services.store, .loop = services.loop, .eraser = others_.eraser()}),
+      storage_({.store = services.store,
+                .cluster = services.cluster,
+                .loop = services.loop,
+                .on_settled = [this](const RoundToStore& round,
+                                     const Status& status) { OnStored(round, status); }}),
       next_look_(services.loop) {}
 
 CheckpointKeeper::Saves& CheckpointKeeper::SavesOf(const Communicator& communicator) {
@@ -58,7 +74,10 @@ CheckpointKeeper::Saves& CheckpointKeeper::SavesOf(const Communicator& communica
   if (!is_new) return saves;
   const HostGroup* const group = communicator.host_group();
   saves.key = group == nullptr ? RandomNumber() : group->roster().key;
-  if (group == nullptr || group->is_home()) saves.rounds.emplace(communicator.ranks());
+  if (group == nullptr || group->is_home()) {
+    saves.rounds.emplace(communicator.ranks());
+    saves.of_rank.resize(static_cast<size_t>(communicator.ranks()), kThisDaemon);
+  }
   return saves;
 }
 
@@ -126,6 +145,9 @@ Result<CheckpointKeeper::Begun> CheckpointKeeper::Begin(uint32_t session, uint32
     const bool is_of_rank = kept.communicator == part->communicator && kept.rank == part->rank;
     if (is_of_rank && kept.round > complete) return Begun{.waits = true};
   }
+  if (storage_.IsStoring({.job = part->job, .save = part->save, .rank = part->rank})) {
+    return Begun{.waits = true};
+  }
   if (part->state == PartState::kComplete && part->round == complete) {
     return InvalidUsage("buffer {} has the rank's newest checkpoint: save into another one",
                         buffer);
@@ -158,6 +180,7 @@ Status CheckpointKeeper::Commit(uint32_t session, uint32_t buffer, const Commitm
   part->round = round;
   part->bytes = commitment.bytes;
   part->is_kept = commitment.is_kept;
+  part->to_store = commitment.to_store;
   part->saved_seconds = UnixSeconds();
   const SaveRounds::Part saved = {.rank = part->rank,
                                   .round = round,
@@ -166,14 +189,15 @@ Status CheckpointKeeper::Commit(uint32_t session, uint32_t buffer, const Commitm
                                   .stall_seconds = SoundStall(commitment.stall_seconds)};
   HostGroup* const group = communicator->host_group();
   if (group == nullptr || group->is_home()) {
-    TakePart(*communicator, saved);
+    TakePart(*communicator, saved, kThisDaemon, commitment.to_store);
   } else {
     group->TellHome(PartSavedMessage{.about = saves.key,
                                      .rank = saved.rank,
                                      .round = saved.round,
                                      .step = saved.step,
                                      .bytes = saved.bytes,
-                                     .stall_seconds = saved.stall_seconds});
+                                     .stall_seconds = saved.stall_seconds,
+                                     .to_store = commitment.to_store});
   }
   return Status::Ok();
 }
@@ -210,10 +234,13 @@ Result<std::optional<std::string>> CheckpointKeeper::Hear(const Communicator& co
 // ---------------------------------------------------------------------------------------------
 // At the home
 
-void CheckpointKeeper::TakePart(Communicator& communicator, const SaveRounds::Part& part) {
+void CheckpointKeeper::TakePart(Communicator& communicator, const SaveRounds::Part& part,
+                                transport::PeerId from, bool to_store) {
   Saves& saves = SavesOf(communicator);
   if (!saves.rounds.has_value()) return;
   if (saves.begun_seconds == 0) saves.begun_seconds = UnixSeconds();
+  saves.to_store |= to_store;
+  saves.of_rank[static_cast<size_t>(part.rank)] = from;
   const Result<bool> is_complete = saves.rounds->Take(part);
   if (is_complete.ok() && !*is_complete) return;
   if (!is_complete.ok() && saves.rounds->failure().ok()) {
@@ -221,10 +248,13 @@ void CheckpointKeeper::TakePart(Communicator& communicator, const SaveRounds::Pa
         is_complete.status().message());
     return;
   }
-  const Saved saved = {.round = saves.rounds->complete(),
-                       .step = saves.rounds->step(),
-                       .peer_round = saves.complete.peer_round};
+  Saved saved = saves.complete;
+  saved.round = saves.rounds->complete();
+  saved.step = saves.rounds->step();
+  saved.stored = OlderBy(saved.round - saves.complete.round, saved.stored);
+  saved.not_stored = OlderBy(saved.round - saves.complete.round, saved.not_stored);
   TellHosts(communicator, saves.key, saved, saves.rounds->failure());
+  if (is_complete.ok() && std::exchange(saves.to_store, false)) FollowStoring(communicator, saves);
   Complete(communicator, saved, saves.rounds->failure());
   if (is_complete.ok()) TellSaved(communicator, saves, false);
   saves.completed_seconds = std::exchange(saves.begun_seconds, 0);
@@ -238,6 +268,8 @@ void CheckpointKeeper::TellHosts(Communicator& communicator, uint64_t key, const
                                         .round = saved.round,
                                         .step = saved.step,
                                         .peer_round = saved.peer_round,
+                                        .stored = saved.stored,
+                                        .not_stored = saved.not_stored,
                                         .status = failure});
 }
 
@@ -264,12 +296,111 @@ void CheckpointKeeper::Complete(const Communicator& communicator, const Saved& s
   Saves& saves = SavesOf(communicator);
   saves.failure = failure;
   saves.complete.peer_round = std::max(saves.complete.peer_round, saved.peer_round);
-  if (saved.round <= saves.complete.round) return;
+  if (saved.round < saves.complete.round) return;
+  saves.complete.stored = saved.stored;
+  saves.complete.not_stored = saved.not_stored;
+  if (saved.round == saves.complete.round) return;
   saves.complete.round = saved.round;
   saves.complete.step = saved.step;
   saves.at_peer.clear();
   parts_.Complete(JobTable::KeyOf(*communicator.job()), communicator.id(), saved.round);
   ReplicateRound(communicator, saved.round);
+  StoreRound(communicator, saved.round);
+}
+
+// ---------------------------------------------------------------------------------------------
+// The provider's store
+
+/// At the home: has a round followed whose last part has come.
+void CheckpointKeeper::FollowStoring(const Communicator& communicator, const Saves& saves) {
+  const uint64_t round = saves.rounds->complete();
+  RoundToStore followed = {
+      .key = saves.key,
+      .round = round,
+      .tenant = communicator.tenant().identity,
+      .job = JobTable::KeyOf(*communicator.job()),
+      .job_name = communicator.job()->id.text(),
+      .id = {.step = saves.rounds->step(), .save = SaveNumber(saves.key, round)},
+      .bytes = saves.rounds->bytes(),
+      .begun_seconds = saves.begun_seconds,
+      .of_rank = saves.of_rank};
+  storage_.Follow(std::move(followed));
+}
+
+/// Has this host's parts of a round stored.
+void CheckpointKeeper::StoreRound(const Communicator& communicator, uint64_t round) {
+  const KeptParts::ByBuffer* const parts = parts_.Of(JobTable::KeyOf(*communicator.job()));
+  if (parts == nullptr) return;
+  const HostGroup* const group = communicator.host_group();
+  const transport::PeerId home = group == nullptr ? kThisDaemon : group->roster().home;
+  std::vector<const KeptPart*> to_store;
+  for (const auto& [buffer, part] : *parts) {
+    const bool is_of_round = !part.is_copy && part.communicator == communicator.id() &&
+                             part.state == PartState::kComplete && part.round == round;
+    if (is_of_round && part.to_store) to_store.push_back(&part);
+  }
+  for (const KeptPart* const part : to_store) {
+    storage_.Store(communicator.tenant(), saves_.at(communicator.id()).key, home, *part);
+  }
+}
+
+/// At the home: hears what has become of a round.
+void CheckpointKeeper::OnStored(const RoundToStore& round, const Status& status) {
+  TellStored(round, status);
+  Communicator* const communicator = FindByKey(round.key);
+  if (communicator == nullptr) return;
+  Saves& saves = SavesOf(*communicator);
+  uint64_t* const outcome = status.ok() ? &saves.complete.stored : &saves.complete.not_stored;
+  *outcome |= OlderBy(saves.complete.round - round.round, 1);
+  TellHosts(*communicator, saves.key, saves.complete, saves.failure);
+}
+
+void CheckpointKeeper::TellStored(const RoundToStore& round, const Status& status) {
+  if (!services_.events->MayTellMore(round.tenant)) return;
+  const EventType type = status.ok() ? EventType::kCheckpointSaved : EventType::kCheckpointLost;
+  // What the system says of the provider's folder is not for tenants.
+  const std::string why =
+      status.code() == Code::kInvalidUsage ? status.message() : "the store could not take it";
+  EventData data(
+      type, status.ok()
+                ? fmt::format("step {} is in the provider's store", round.id.step)
+                : fmt::format("step {} is not in the provider's store: {}", round.id.step, why));
+  data.Set(fields::kStep, round.id.step).Set(fields::kWhere, "storage");
+  if (status.ok()) {
+    data.Set(fields::kBytes, round.bytes)
+        .Set(fields::kTookSeconds, std::max(0.0, UnixSeconds() - round.begun_seconds));
+  }
+  JobEvents::News news = {.type = type, .data = std::move(data)};
+  Job* const job = services_.jobs->FindById(round.job.second, round.job.first);
+  if (job != nullptr) {
+    services_.events->Tell(*job, std::move(news));
+  } else {
+    services_.events->TellOfPast(round.tenant, round.job_name, std::move(news));
+  }
+}
+
+void CheckpointKeeper::List(const Job& job, const Communicator* communicator,
+                            const Listed& listed) {
+  struct Listing {
+    std::vector<HostSaves> others;
+    std::vector<StoredSave> stored;
+    int open = 2;
+  };
+  const auto listing = std::make_shared<Listing>();
+  const auto end = [this, listing, listed, key = JobTable::KeyOf(job)] {
+    if (--listing->open > 0) return;
+    listed(SavesDocument(parts_.Of(key), listing->others, listing->stored));
+  };
+  stored_.List(*job.tenant, JobTable::KeyOf(job),
+               [listing, end](const std::vector<StoredSave>& stored) {
+                 listing->stored = stored;
+                 end();
+               });
+  if (communicator == nullptr) return end();
+  others_.List(*communicator, [listing, end](std::vector<HostSaves> others) {
+    listing->others = std::move(others);
+    end();
+  });
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -367,6 +498,7 @@ void CheckpointKeeper::RefreshCopies() {
 /// A host that kept copies is gone: others are asked.
 void CheckpointKeeper::OnPeerLost(transport::PeerId peer) {
   others_.OnPeerLost(peer);
+  storage_.OnPeerLost(peer);
   std::set<uint64_t> again;
   parts_.VisitAll([&](uint32_t, KeptPart& part) {
     if (part.peer != peer) return;
@@ -389,6 +521,7 @@ void CheckpointKeeper::OnMessage(transport::PeerId peer, const ClusterMessage& m
   if (const auto* part = message.As<PartSavedMessage>()) OnPartSaved(peer, *part);
   others_.OnMessage(peer, message);
   if (!parts_.empty() || !others_.empty()) Watch();
+  if (const auto* stored = message.As<PartStoredMessage>()) storage_.OnMessage(peer, *stored);
   if (const auto* choice = message.As<ChoiceMessage>()) OnChoice(peer, *choice);
   if (const auto* round = message.As<RoundCompleteMessage>()) OnRoundComplete(peer, *round);
 }
@@ -401,11 +534,13 @@ void CheckpointKeeper::OnPartSaved(transport::PeerId peer, const PartSavedMessag
                         group->MaySpeakFor(message.rank, peer);
   if (!may_tell) return;
   if (message.at_peer) return TakeCopy(*communicator, message.rank, message.round);
-  TakePart(*communicator, {.rank = message.rank,
-                           .round = message.round,
-                           .step = message.step,
-                           .bytes = message.bytes,
-                           .stall_seconds = message.stall_seconds});
+  TakePart(*communicator,
+           {.rank = message.rank,
+            .round = message.round,
+            .step = message.step,
+            .bytes = message.bytes,
+            .stall_seconds = message.stall_seconds},
+           peer, message.to_store);
 }
 
 /// The home passes a choice on to the other hosts.
@@ -427,7 +562,11 @@ void CheckpointKeeper::OnRoundComplete(transport::PeerId peer,
   const HostGroup* const group = communicator == nullptr ? nullptr : communicator->host_group();
   if (group == nullptr || group->roster().home != peer) return;
   Complete(*communicator,
-           {.round = message.round, .step = message.step, .peer_round = message.peer_round},
+           {.round = message.round,
+            .step = message.step,
+            .peer_round = message.peer_round,
+            .stored = message.stored,
+            .not_stored = message.not_stored},
            message.status);
 }
 
@@ -464,12 +603,14 @@ void CheckpointKeeper::LookAfterParts() {
                         }});
   const uint64_t now_ns = MonotonicNanoseconds();
   others_.LookAfter(now_ns);
+  stored_.LookAfter(now_ns);
+  storage_.LookAfter(now_ns);
   if (now_ns > refreshed_ns_ + kRefreshEveryNs) {
     refreshed_ns_ = now_ns;
     RefreshCopies();
   }
   ReplicateNext();
-  if (parts_.empty() && others_.empty()) next_look_.Stop();
+  if (parts_.empty() && others_.empty() && stored_.empty() && storage_.empty()) next_look_.Stop();
 }
 
 }  // namespace harmonaize::daemon

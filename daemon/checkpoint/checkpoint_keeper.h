@@ -8,12 +8,18 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "daemon/checkpoint/choice_board.h"
 #include "daemon/checkpoint/kept_parts.h"
 #include "daemon/checkpoint/other_hosts_parts.h"
+#include "daemon/checkpoint/part_eraser.h"
 #include "daemon/checkpoint/replication_queue.h"
+#include "daemon/checkpoint/round_storage.h"
 #include "daemon/checkpoint/save_rounds.h"
+#include "daemon/checkpoint/stored_parts.h"
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator_observer.h"
 #include "daemon/jobs/job_table.h"
@@ -45,6 +51,7 @@ class CheckpointKeeper final : public CommunicatorObserver {
     SessionKeeper* sessions = nullptr;
     TenantTable* tenants = nullptr;
     EventLoop* loop = nullptr;
+    std::shared_ptr<const ProviderStore> store = {};  ///< nullptr: this provider has none.
     /// For how long parts outlive the last rank of their job on this host, in seconds.
     double keep_seconds = 0;
   };
@@ -75,6 +82,7 @@ class CheckpointKeeper final : public CommunicatorObserver {
     uint64_t bytes = 0;
     double stall_seconds = 0;
     bool is_kept = false;
+    bool to_store = false;  ///< The provider is to store it, once all ranks have their parts.
   };
   /// Notes that the part is whole. Errors: those of Begin; kInvalidUsage if none was begun.
   Status Commit(uint32_t session, uint32_t buffer, const Commitment& commitment);
@@ -83,14 +91,22 @@ class CheckpointKeeper final : public CommunicatorObserver {
     uint64_t round = 0;  ///< The newest complete one; 0: none.
     uint64_t step = 0;
     uint64_t peer_round = 0;  ///< The newest one of which other hosts have copies; 0: none.
+    uint64_t stored = 0;      ///< Bit i: round `round` - i is in the provider's store.
+    uint64_t not_stored = 0;  ///< Bit i: round `round` - i was to be there, and will not be.
   };
   /// Returns what all ranks of a communicator have saved. Errors: kInvalidUsage if ranks have
   /// disagreed.
   Result<Saved> SavedBy(const Communicator& communicator) const;
 
   const KeptParts& parts() const { return parts_; }
-  /// The parts that other hosts have.
+  /// The parts that other hosts have, and those that the provider's store has.
   OtherHostsParts& others() { return others_; }
+  StoredParts& stored() { return stored_; }
+
+  using Listed = std::function<void(const nlohmann::json&)>;
+  /// Finds out which checkpoints of a job there are, and calls `listed` once with their
+  /// SavesDocument. `communicator` is one of the job's; nullptr: other hosts are not asked.
+  void List(const Job& job, const Communicator* communicator, const Listed& listed);
 
   /// Tells all ranks of a communicator what its rank 0, which is of this host, has chosen.
   void Post(Communicator& communicator, std::string choice);
@@ -113,6 +129,9 @@ class CheckpointKeeper final : public CommunicatorObserver {
     std::optional<SaveRounds> rounds = {};  ///< At the home.
     Saved complete = {};
     ChoiceBoard choices = {};
+    // At the home: whether the open round is to be stored, and which hosts the ranks' parts are at.
+    bool to_store = false;
+    std::vector<transport::PeerId> of_rank = {};
     std::set<int> at_peer = {};  ///< At the home: ranks with copies of round `complete`.
     Status failure = {};         ///< Why no further round becomes complete.
     /// When the first part of the open round came, since 1970; 0: none has.
@@ -126,7 +145,8 @@ class CheckpointKeeper final : public CommunicatorObserver {
 
   Saves& SavesOf(const Communicator& communicator);
   Result<KeptPart*> FindUsable(uint32_t session, uint32_t buffer, Communicator** communicator);
-  void TakePart(Communicator& communicator, const SaveRounds::Part& part);
+  void TakePart(Communicator& communicator, const SaveRounds::Part& part, transport::PeerId from,
+                bool to_store);
   void OnPartSaved(transport::PeerId peer, const PartSavedMessage& message);
   void OnChoice(transport::PeerId peer, const ChoiceMessage& message);
   void OnRoundComplete(transport::PeerId peer, const RoundCompleteMessage& message);
@@ -135,6 +155,10 @@ class CheckpointKeeper final : public CommunicatorObserver {
   static void TellHosts(Communicator& communicator, uint64_t key, const Saved& saved,
                         const Status& failure);
   void TellSaved(const Communicator& communicator, const Saves& saves, bool at_peer);
+  void FollowStoring(const Communicator& communicator, const Saves& saves);
+  void StoreRound(const Communicator& communicator, uint64_t round);
+  void OnStored(const RoundToStore& round, const Status& status);
+  void TellStored(const RoundToStore& round, const Status& status);
   void ReplicateRound(const Communicator& communicator, uint64_t round);
   void ReplicateNext();
   Communicator* FindByKey(uint64_t key) const;
@@ -147,6 +171,8 @@ class CheckpointKeeper final : public CommunicatorObserver {
   const Services services_;
   KeptParts parts_;
   OtherHostsParts others_;
+  StoredParts stored_;
+  RoundStorage storage_;
   ReplicationQueue replication_;
   uint64_t refreshed_ns_ = 0;        ///< When other hosts were asked last to go on keeping copies.
   std::map<uint64_t, Saves> saves_;  ///< By Communicator::id.

@@ -41,6 +41,7 @@ struct KeptPart {
   uint64_t save = 0;
   uint64_t bytes = 0;
   bool is_kept = false;
+  bool to_store = false;                 ///< The provider is to store it.
   double saved_seconds = 0;              ///< When it was committed, since 1970.
   transport::PeerId peer = kThisDaemon;  ///< The host that keeps a copy; kThisDaemon: none does.
   bool is_copy = false;  ///< Of another host's part: `communicator` is the key, not the id.

@@ -44,14 +44,16 @@ std::vector<uint8_t> TicketBytes(const TransferTicket& ticket) {
   return {bytes, bytes + ticket.size()};
 }
 
-/// Returns where another daemon gives a part away, as it says.
-Result<PartPlace> PlaceOf(const std::string& address, uint64_t bytes,
-                          const std::vector<uint8_t>& ticket) {
-  PartPlace place = {.address = {}, .ticket = {}, .bytes = bytes};
-  HZ_ASSIGN_OR_RETURN(place.address, transport::NetworkAddress::Parse(address));
-  std::transform(ticket.begin(), ticket.end(), place.ticket.begin(),
+/// Returns what reads a part that another daemon gives away, at the place that it has told.
+Result<std::shared_ptr<PartSource>> SourceAt(const std::string& address,
+                                             const std::vector<uint8_t>& ticket,
+                                             std::shared_ptr<const SecureSettings> settings) {
+  HZ_ASSIGN_OR_RETURN(const transport::NetworkAddress place,
+                      transport::NetworkAddress::Parse(address));
+  TransferTicket key = {};
+  std::transform(ticket.begin(), ticket.end(), key.begin(),
                  [](uint8_t byte) { return static_cast<std::byte>(byte); });
-  return place;
+  return std::shared_ptr<PartSource>(std::make_shared<PartFetch>(place, key, std::move(settings)));
 }
 
 /// Returns the request to keep a copy of a part, as far as it is the same each time. `key` is that
@@ -80,8 +82,8 @@ OtherHostsParts::OtherHostsParts(const Services& services)
     : services_(services),
       settings_(SettingsOf(services.cluster)),
       catalogue_({.cluster = services.cluster, .loop = services.loop}),
-      fetched_({.loop = services.loop, .eraser = eraser_, .settings = settings_}),
-      coming_({.loop = services.loop, .eraser = eraser_, .settings = settings_}) {}
+      fetched_({.loop = services.loop, .eraser = eraser_}),
+      coming_({.loop = services.loop, .eraser = eraser_}) {}
 
 PartName OtherHostsParts::NameOf(uint32_t user, const std::vector<uint8_t>& job, uint64_t save,
                                  int rank) const {
@@ -116,38 +118,30 @@ std::optional<transport::PeerId> OtherHostsParts::HolderOf(const PartName& name)
   return holder->second;
 }
 
-void OtherHostsParts::Fetch(const Communicator& communicator, uint64_t save, int rank, uint64_t at,
+void OtherHostsParts::Fetch(const Communicator& communicator, const PartName& name, uint64_t at,
                             uint64_t bytes, Fetched fetched) {
-  const PartName name = {.job = JobTable::KeyOf(*communicator.job()), .save = save, .rank = rank};
-  if (fetched_.Contains(name)) return FetchRange(name, at, bytes, fetched);
+  if (fetched_.Contains(name)) {
+    return fetched_.Fetch(name, at, bytes, MonotonicNanoseconds(), std::move(fetched));
+  }
   const std::optional<transport::PeerId> holder = HolderOf(name);
   if (!holder.has_value() || settings_ == nullptr) {
     return fetched(Status(Code::kUnavailable, "no host is known to have this part"));
   }
-  catalogue_.Locate(communicator, *holder, save, rank,
+  catalogue_.Locate(communicator, *holder, name.save, name.rank,
                     [this, name, at, bytes, account = communicator.tenant().account,
                      fetched = std::move(fetched)](const Result<PartAtMessage>& located) {
                       if (!located.ok()) return fetched(located.status());
-                      const Result<PartPlace> place =
-                          PlaceOf(located->address, located->bytes, located->ticket);
-                      if (!place.ok()) return fetched(place.status());
-                      FetchFrom(name, *place, *account, at, bytes, fetched);
+                      const Status begun = BeginToFetch(name, *located, *account);
+                      if (!begun.ok()) return fetched(begun);
+                      fetched_.Fetch(name, at, bytes, MonotonicNanoseconds(), fetched);
                     });
 }
 
-void OtherHostsParts::FetchFrom(const PartName& name, const PartPlace& place, Account& account,
-                                uint64_t at, uint64_t bytes, const Fetched& fetched) {
-  const Status begun = fetched_.Begin(name, place, account, MonotonicNanoseconds());
-  if (!begun.ok()) return fetched(begun);
-  FetchRange(name, at, bytes, fetched);
-}
-
-void OtherHostsParts::FetchRange(const PartName& name, uint64_t at, uint64_t bytes,
-                                 const Fetched& fetched) {
-  const uint64_t of_part = fetched_.Find(name).bytes;
-  fetched_.Fetch(name, at, bytes, MonotonicNanoseconds(), [of_part, fetched](const Status& status) {
-    fetched(status.ok() ? Result<uint64_t>(of_part) : Result<uint64_t>(status));
-  });
+Status OtherHostsParts::BeginToFetch(const PartName& name, const PartAtMessage& located,
+                                     Account& account) {
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<PartSource> source,
+                      SourceAt(located.address, located.ticket, settings_));
+  return fetched_.Begin(name, std::move(source), located.bytes, account, MonotonicNanoseconds());
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -265,12 +259,14 @@ Status OtherHostsParts::BeginToKeep(transport::PeerId peer, const KeepPartMessag
                                     const PartName& name) {
   if (settings_ == nullptr) return SystemError("this host keeps no copies");
   if (coming_.size() >= kMostComing) return InvalidUsage("{} copies are under way", kMostComing);
-  HZ_ASSIGN_OR_RETURN(const PartPlace place, PlaceOf(keep.address, keep.bytes, keep.ticket));
+  HZ_ASSIGN_OR_RETURN(std::shared_ptr<PartSource> source,
+                      SourceAt(keep.address, keep.ticket, settings_));
   Account& account = *services_.tenants->AcrossHosts(keep.user)->account;
-  HZ_RETURN_IF_ERROR(coming_.Begin(name, place, account, MonotonicNanoseconds()));
+  HZ_RETURN_IF_ERROR(
+      coming_.Begin(name, std::move(source), keep.bytes, account, MonotonicNanoseconds()));
   coming_.Fetch(name, 0, keep.bytes, MonotonicNanoseconds(),
-                lifetime_.Guard([this, peer, keep, name](const Status& status) {
-                  OnCopied(peer, keep, name, status);
+                lifetime_.Guard([this, peer, keep, name](const Result<uint64_t>& fetched) {
+                  OnCopied(peer, keep, name, fetched.status());
                 }));
   return Status::Ok();
 }

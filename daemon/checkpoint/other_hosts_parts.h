@@ -51,11 +51,15 @@ class OtherHostsParts {
   using Listed = std::function<void(std::vector<HostSaves>)>;
   /// Finds out which parts of its job other hosts have, and remembers where.
   void List(const Communicator& communicator, Listed listed);
-  using Fetched = std::function<void(const Result<uint64_t>&)>;
+  using Fetched = PartCopies::Fetched;
   /// Brings a range of another host's part here. Calls `fetched` once, with the bytes of the part.
   /// Errors: kUnavailable if no host is known to have it.
-  void Fetch(const Communicator& communicator, uint64_t save, int rank, uint64_t at, uint64_t bytes,
+  void Fetch(const Communicator& communicator, const PartName& name, uint64_t at, uint64_t bytes,
              Fetched fetched);
+  /// Returns whether another host is known to have a part, or some of it is here by Fetch.
+  bool Knows(const PartName& name) const {
+    return fetched_.Contains(name) || HolderOf(name).has_value();
+  }
   /// Returns what is here of a part by Fetch; no memory if nothing is.
   PartCopies::View Find(const PartName& name) const { return fetched_.Find(name); }
 
@@ -72,6 +76,9 @@ class OtherHostsParts {
   /// Gives back what nobody has asked for lately.
   void LookAfter(uint64_t now_ns);
   bool empty() const { return fetched_.empty() && coming_.empty(); }
+
+  /// Runs what takes long at the end of copies.
+  const std::shared_ptr<PartEraser>& eraser() const { return eraser_; }
 
   /// Hears from the engine whether links are idle.
   IdleLink& idle_link() { return idle_link_; }
@@ -93,9 +100,7 @@ class OtherHostsParts {
     std::vector<uint8_t> ticket;
   };
   Result<Given> Offer(const KeptPart& part, bool when_idle);
-  void FetchFrom(const PartName& name, const PartPlace& place, Account& account, uint64_t at,
-                 uint64_t bytes, const Fetched& fetched);
-  void FetchRange(const PartName& name, uint64_t at, uint64_t bytes, const Fetched& fetched);
+  Status BeginToFetch(const PartName& name, const PartAtMessage& located, Account& account);
   bool SendKeep(transport::PeerId peer, KeepPartMessage keep, const PartName& name);
   void OnAskSaves(transport::PeerId peer, const AskSavesMessage& ask);
   void OnAskPart(transport::PeerId peer, const AskPartMessage& ask);

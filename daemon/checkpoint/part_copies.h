@@ -11,10 +11,7 @@
 #include "daemon/jobs/job_table.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/transfer/part_fetch.h"
-#include "daemon/transfer/secure_socket.h"
-#include "daemon/transfer/transfer_wire.h"
 #include "src/base/status.h"
-#include "src/transport/address.h"
 
 namespace harmonaize::daemon {
 
@@ -29,35 +26,28 @@ struct PartName {
   auto operator<=>(const PartName&) const = default;
 };
 
-/// Where another host gives a part away.
-struct PartPlace {
-  transport::NetworkAddress address = {};  ///< With the port.
-  TransferTicket ticket = {};
-  uint64_t bytes = 0;  ///< Of the part.
-};
-
-/// Copies of other hosts' parts, as far as ranks of this host have asked for ranges of them, or to
-/// be kept for the other host. Thread: engine.
+/// Copies of parts that lie elsewhere, as far as ranks of this host have asked for ranges of them,
+/// or to be kept for another host. Thread: engine.
 class PartCopies {
  public:
   struct Services {
     EventLoop* loop = nullptr;  ///< Outlives this object.
     std::shared_ptr<PartEraser> eraser = {};
-    std::shared_ptr<const SecureSettings> settings = {};  ///< nullptr where this host stands alone.
   };
 
   explicit PartCopies(Services services) : services_(std::move(services)) {}
   ~PartCopies();
 
   /// Makes an empty copy, if there is none. Errors: those of CopiedMemory::Make.
-  Status Begin(const PartName& name, const PartPlace& place, Account& account, uint64_t now_ns);
+  Status Begin(const PartName& name, std::shared_ptr<PartSource> source, uint64_t bytes,
+               Account& account, uint64_t now_ns);
   bool Contains(const PartName& name) const { return copies_.contains(name); }
 
-  using Done = std::function<void(const Status&)>;
-  /// Brings a range of a copy here, and calls `done`: at once if it is here already. Requires:
-  /// Contains. Errors: kInvalidArgument if it does not lie in the part; those of PartFetch::Read,
-  /// after which the copy is gone.
-  void Fetch(const PartName& name, uint64_t at, uint64_t bytes, uint64_t now_ns, Done done);
+  using Fetched = std::function<void(const Result<uint64_t>&)>;
+  /// Brings a range of a copy here, and calls `fetched` with the bytes of the part: at once if it
+  /// is here already. Requires: Contains. Errors: kInvalidArgument if it does not lie in the part;
+  /// those of the source, after which the copy is gone.
+  void Fetch(const PartName& name, uint64_t at, uint64_t bytes, uint64_t now_ns, Fetched fetched);
 
   struct View {
     std::shared_ptr<const PartMemory> memory;
@@ -77,14 +67,14 @@ class PartCopies {
  private:
   struct Copy {
     std::shared_ptr<CopiedMemory> memory;
-    std::shared_ptr<PartFetch> fetch;
+    std::shared_ptr<PartSource> source;
     uint64_t used_ns = 0;
     int under_way = 0;  ///< Ranges that are on their way.
   };
 
   void OnFetched(const PartName& name, uint64_t at, uint64_t bytes, const Status& status,
-                 const Done& done);
-  void EndElsewhere(std::shared_ptr<PartFetch> fetch);
+                 const Fetched& fetched);
+  void EndElsewhere(std::shared_ptr<PartSource> source);
 
   const Services services_;
   std::map<PartName, Copy> copies_;

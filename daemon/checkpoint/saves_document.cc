@@ -19,19 +19,25 @@ namespace {
 
 using nlohmann::json;
 
-/// A checkpoint in memory, as far as this host knows of it.
+/// A checkpoint, as far as this host knows of it.
 struct KnownSave {
   HeldSave held;                 ///< All but `parts`. The bytes are those of parts that are here.
   std::set<int> here = {};       ///< Ranks whose parts are here.
   std::set<int> elsewhere = {};  ///< Ranks whose parts are at other hosts, and not here.
+  bool is_stored = false;        ///< The provider's store has it whole.
 };
 
 json Describe(const KnownSave& save) {
-  return {{"step", save.held.step},           {"save", fmt::format("{:016x}", save.held.save)},
-          {"ranks", save.held.ranks},         {"complete", save.held.complete},
-          {"epoch_end", save.held.kept},      {"bytes_here", save.held.bytes},
-          {"saved", save.held.saved},         {"parts_here", save.here},
-          {"parts_elsewhere", save.elsewhere}};
+  return {{"step", save.held.step},
+          {"save", fmt::format("{:016x}", save.held.save)},
+          {"ranks", save.held.ranks},
+          {"complete", save.held.complete},
+          {"epoch_end", save.held.kept},
+          {"bytes_here", save.held.bytes},
+          {"saved", save.held.saved},
+          {"parts_here", save.here},
+          {"parts_elsewhere", save.elsewhere},
+          {"stored", save.is_stored}};
 }
 
 /// Adds what another host has of a save.
@@ -48,9 +54,22 @@ void AddOther(const HeldSave& other, KnownSave* save) {
   }
 }
 
+/// Adds what the provider's store has of a save.
+void AddStored(const StoredSave& stored, KnownSave* save) {
+  HeldSave& held = save->held;
+  held.save = stored.id.save;
+  held.step = stored.id.step;
+  held.ranks = stored.ranks;
+  held.complete = true;
+  held.kept |= stored.is_kept;
+  held.saved = std::max(held.saved, stored.saved_seconds);
+  save->is_stored = true;
+}
+
 }  // namespace
 
-json SavesDocument(const KeptParts::ByBuffer* parts, const std::vector<HostSaves>& others) {
+json SavesDocument(const KeptParts::ByBuffer* parts, const std::vector<HostSaves>& others,
+                   const std::vector<StoredSave>& stored) {
   std::map<uint64_t, KnownSave> saves;
   if (parts != nullptr) {
     for (HeldSave& held : HeldSaves(*parts)) {
@@ -62,6 +81,7 @@ json SavesDocument(const KeptParts::ByBuffer* parts, const std::vector<HostSaves
   for (const HostSaves& host : others) {
     for (const HeldSave& held : host.saves) AddOther(held, &saves[held.save]);
   }
+  for (const StoredSave& one : stored) AddStored(one, &saves[one.id.save]);
   std::vector<KnownSave> newest_first;
   for (auto& [number, save] : saves) newest_first.push_back(std::move(save));
   std::sort(newest_first.begin(), newest_first.end(), [](const auto& one, const auto& other) {

@@ -201,7 +201,13 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Integer("quota.region_bytes", 0, int64_t{1} << 60, &config->quota.region_bytes);
   reader.Integer("quota.memory_bytes", 0, int64_t{1} << 60, &config->quota.memory_bytes);
   reader.Integer("quota.checkpoint_bytes", 0, int64_t{1} << 60, &config->quota.checkpoint_bytes);
+  reader.Integer("quota.stored_bytes", 0, int64_t{1} << 60, &config->quota.stored_bytes);
   reader.Number("checkpoint.keep_seconds", 0, 1e9, &config->checkpoint.keep_seconds);
+  reader.String("checkpoint.store", &config->checkpoint.store);
+  reader.Integer("checkpoint.store_keep", 1, 1'000'000, &config->checkpoint.store_keep);
+  reader.Number("checkpoint.store_keep_seconds", 0, 1e9, &config->checkpoint.store_keep_seconds);
+  reader.Integer("checkpoint.store_bytes_per_second", 0, int64_t{1} << 53,
+                 &config->checkpoint.store_bytes_per_second);
   reader.Integer("quota.outstanding_operations", 1, int64_t{1} << 24,
                  &config->quota.outstanding_operations);
   ReadShares(reader, config);
@@ -330,10 +336,16 @@ regions = {}
 region_bytes = {}               # 0: as much as the host has, {} here
 memory_bytes = {}               # of the daemon's own memory
 checkpoint_bytes = {}           # of checkpoints that are kept in memory
+stored_bytes = {}   # of a user's checkpoints in the store below, all hosts together; 0: no bound
 outstanding_operations = {}     # for each session
 
 [checkpoint]                    # what ranks save in memory (docs/checkpoints.md)
 keep_seconds = {}             # for how long it outlives the last rank of its job here
+store = {}                      # folder, of mode 0700, in which the daemon stores checkpoints for
+                                # tenants; the same one at all hosts. "": they use their own folders
+store_keep = {}                  # how many of a job's stay there, beside ends of epochs
+store_keep_seconds = {}      # and for how long after the last save or restore; 0: for good
+store_bytes_per_second = {}      # at which a tenant's are written; 0: as fast as the disk
 
 [log]
 level = "{}"                    # error, warning, info, debug, trace
@@ -386,8 +398,10 @@ names = [{}]                      # by which callers reach it, beside localhost 
       config.quota.communicators, config.quota.ranks, config.quota.unique_ids, config.quota.tickets,
       config.quota.newcomers, config.quota.regions,
       Portable(config.quota.region_bytes, MemoryHere()), MemoryHere(), config.quota.memory_bytes,
-      config.quota.checkpoint_bytes, config.quota.outstanding_operations,
-      config.checkpoint.keep_seconds, config.log.level, config.log.tenant_burst,
+      config.quota.checkpoint_bytes, config.quota.stored_bytes, config.quota.outstanding_operations,
+      config.checkpoint.keep_seconds, TomlText(config.checkpoint.store),
+      config.checkpoint.store_keep, config.checkpoint.store_keep_seconds,
+      config.checkpoint.store_bytes_per_second, config.log.level, config.log.tenant_burst,
       config.log.tenant_lines_per_second, config.events.keep_bytes, config.events.keep_seconds,
       TomlList(config.events.nats.servers), TomlText(config.events.nats.credentials_file),
       TomlText(config.events.nats.ca_file), TomlText(config.events.nats.subject_prefix),

@@ -32,6 +32,8 @@ struct Quota {
   int64_t memory_bytes = 0;
   /// Bytes of checkpoints that are kept in the host's memory.
   int64_t checkpoint_bytes = 0;
+  /// Bytes of a user's checkpoints in the provider's store, all hosts together; 0: no bound.
+  int64_t stored_bytes = int64_t{1} << 40;
   /// Operations that one session may have posted and not seen completed.
   int64_t outstanding_operations = 65536;
 };
@@ -134,6 +136,15 @@ struct CheckpointConfig {
   /// Time, in seconds, for which checkpoints in memory outlive the last rank of their job on this
   /// host.
   double keep_seconds = 3600;
+  /// Folder in which the daemon stores checkpoints for tenants (docs/provider-store.md); "": this
+  /// provider has no store.
+  std::string store;
+  /// How many checkpoints of a job stay there, the newest, beside ends of epochs.
+  int64_t store_keep = 2;
+  /// Time, in seconds, after which the checkpoints of a job go that were neither added to nor read.
+  double store_keep_seconds = 30 * 86400.0;
+  /// Bytes per second at which a tenant's parts are written; 0: no bound.
+  int64_t store_bytes_per_second = 0;
 };
 
 /// How plans for several hosts are chosen.

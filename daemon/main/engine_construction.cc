@@ -8,6 +8,7 @@
 #include "daemon/config/policy.h"
 #include "daemon/host/worker_places.h"
 #include "daemon/main/engine.h"
+#include "daemon/provider_store/provider_store.h"
 #include "daemon/sizing/host_places.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -16,6 +17,17 @@
 // How an engine is put together: its parts, and what each is told of the others.
 namespace harmonaize::daemon {
 namespace {
+
+/// Returns the store that the provider has; nullptr: none.
+std::shared_ptr<const ProviderStore> ProviderStoreOf(const Config& config) {
+  if (config.checkpoint.store.empty()) return nullptr;
+  return std::make_shared<const ProviderStore>(ProviderStore::Settings{
+      .folder = config.checkpoint.store,
+      .keep = static_cast<uint32_t>(config.checkpoint.store_keep),
+      .keep_seconds = config.checkpoint.store_keep_seconds,
+      .most_bytes_per_second = static_cast<uint64_t>(config.checkpoint.store_bytes_per_second),
+      .most_bytes_of_user = static_cast<uint64_t>(config.quota.stored_bytes)});
+}
 
 /// Part of the silence after which a daemon is lost, from which on the diagnosis calls it
 /// unreachable: late enough for a daemon that is busy, and before everything fails.
@@ -251,6 +263,7 @@ void Engine::TellEventsTo(EventBus* bus, std::function<void()> restart) {
                                                   .sessions = this,
                                                   .tenants = &tenants_,
                                                   .loop = loop_.get(),
+                                                  .store = ProviderStoreOf(config_),
                                                   .keep_seconds = config_.checkpoint.keep_seconds});
   observers_.Add(&*checkpoints_);
   BeginSizing();

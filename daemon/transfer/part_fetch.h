@@ -17,27 +17,35 @@
 
 namespace harmonaize::daemon {
 
+/// Where a part of a checkpoint is read from, range by range.
+class PartSource {
+ public:
+  virtual ~PartSource() = default;
+
+  using Done = std::function<void(const Status&)>;
+  /// Reads [at, at + into.size()) into `into`, behind what was asked for before, and calls `done`
+  /// once, on whichever thread. `into` has to stay until `done` is gone. Errors: kSystemError,
+  /// kInvalidUsage if nothing can be read now; `done` is not called then.
+  virtual Status Read(uint64_t at, std::span<std::byte> into, Done done) = 0;
+};
+
 /// Reads ranges of a source of another daemon (PartServer) into memory, on a thread of its own. The
 /// thread and its connection are there while there is something to read, and a moment longer: many
 /// sources may be known, and few are read at a time. Thread: any.
-class PartFetch {
+class PartFetch final : public PartSource {
  public:
   /// `address` has the port of the server.
   PartFetch(const transport::NetworkAddress& address, const TransferTicket& ticket,
             std::shared_ptr<const SecureSettings> settings)
       : address_(address), ticket_(ticket), settings_(std::move(settings)) {}
   /// Ends what is under way; `done` of it is not called any more.
-  ~PartFetch();
+  ~PartFetch() override;
   PartFetch(const PartFetch&) = delete;
   PartFetch& operator=(const PartFetch&) = delete;
 
-  /// Called on the thread. Errors: kRemoteError if the other daemon is gone; kUnavailable if it has
-  /// no such range, or what it had was replaced meanwhile.
-  using Done = std::function<void(const Status&)>;
-  /// Reads [at, at + into.size()) into `into`, behind what was asked for before, and calls `done`.
-  /// `into` has to stay until then, or until this object is gone. Errors: kSystemError if there is
-  /// no thread; `done` is not called then.
-  Status Read(uint64_t at, std::span<std::byte> into, Done done);
+  /// `done` hears kRemoteError if the other daemon is gone, and kUnavailable if it has no such
+  /// range, or what it had was replaced meanwhile.
+  Status Read(uint64_t at, std::span<std::byte> into, Done done) override;
 
  private:
   struct Range {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <ctime>
 
 namespace harmonaize {
@@ -25,6 +26,23 @@ std::string TimeText(int64_t unix_ns) {
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", parts.tm_year + 1900,
                      parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
                      rest_ns / 1000);
+}
+
+std::optional<int64_t> UnixNanosecondsOf(const std::string& text) {
+  tm parts{};
+  int microseconds = 0;
+  int end = 0;
+  const int read = std::sscanf(text.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d.%6dZ%n", &parts.tm_year,
+                               &parts.tm_mon, &parts.tm_mday, &parts.tm_hour, &parts.tm_min,
+                               &parts.tm_sec, &microseconds, &end);
+  parts.tm_year -= 1900;
+  parts.tm_mon -= 1;
+  const int64_t ns = timegm(&parts) * kNanosecondsPerSecond + microseconds * int64_t{1000};
+  // Only one text stands for a time. What is no time, or an odd form of one, comes out differently.
+  if (read != 7 || static_cast<size_t>(end) != text.size() || TimeText(ns) != text) {
+    return std::nullopt;
+  }
+  return ns;
 }
 
 }  // namespace harmonaize

@@ -300,8 +300,11 @@ struct CommitSaveRequest {
   uint64_t bytes = 0;        ///< Of the part, from the buffer's beginning.
   double stall_seconds = 0;  ///< For how long the save has kept the rank from its work.
   uint32_t buffer = 0;
-  uint32_t is_kept = 0;  ///< Not 0: the end of an epoch.
+  uint32_t flags = 0;  ///< Of kSaveIsKept and kSaveToStore.
 };
+/// Flags of a save: it is the end of an epoch; the provider is to store it.
+inline constexpr uint32_t kSaveIsKept = 1;
+inline constexpr uint32_t kSaveToStore = 2;
 /// Asks what the communicator's ranks have saved.
 struct SavedRequest {
   static constexpr MessageType kType = MessageType::kSaved;
@@ -312,6 +315,10 @@ struct SavedReply {
   uint64_t round = 0;  ///< The newest one of which all ranks have their parts in memory; 0: none.
   uint64_t step = 0;   ///< Its step.
   uint64_t peer_round = 0;  ///< The newest one of which other hosts have copies of all; 0: none.
+  uint64_t stored = 0;      ///< Bit i: round `round` - i is in the provider's store.
+  uint64_t not_stored = 0;  ///< Bit i: round `round` - i was to be there, and will not be.
+  uint32_t has_store = 0;   ///< Not 0: the provider has a store.
+  uint32_t reserved = 0;
 };
 /// Asks for a part of a checkpoint of the member's job that this host has in memory. The reply
 /// carries its memfd, unless `bytes` is 0: then it is not here.
@@ -323,12 +330,12 @@ struct OpenPartRequest {
 };
 struct OpenPartReply {
   uint64_t bytes = 0;  ///< Of the part.
-  /// Not 0: it is another host's, and only what FetchPartRequest has brought is there.
+  /// Not 0: it is a copy, of which only what FetchPartRequest has brought is there.
   uint32_t is_partial = 0;
   uint32_t reserved = 0;
 };
-/// Brings a range of a part that another host has into this host's memory, where OpenPartRequest
-/// then finds it. The list of ListSavesRequest comes before.
+/// Brings a range of a part that another host or the provider's store has into this host's memory,
+/// where OpenPartRequest then finds it. The list of ListSavesRequest comes before.
 struct FetchPartRequest {
   static constexpr MessageType kType = MessageType::kFetchPart;
   uint64_t save = 0;
@@ -341,8 +348,8 @@ struct FetchPartReply {
   uint64_t bytes = 0;  ///< Of the part.
 };
 
-/// Asks which checkpoints of the member's job are in memory, and where: a document of JSON, as
-/// StatusRequest.
+/// Asks which checkpoints of the member's job are in memory or in the provider's store, and where: a
+/// document of JSON, as StatusRequest.
 struct ListSavesRequest {
   static constexpr MessageType kType = MessageType::kListSaves;
   uint32_t member = kNoMember;

@@ -65,10 +65,15 @@ Status PartWriter::CheckIdentity(const checkpoint::PartIdentity& identity,
 
 Result<PartManifest> PartWriter::Write(const checkpoint::SaveImage& save, const ReadImage& read,
                                        const OpenCheckpoint& into) {
-  unsynced_.clear();
   HZ_ASSIGN_OR_RETURN(const checkpoint::PartTable table,
                       checkpoint::ReadPartTable(save.bytes, read));
   HZ_RETURN_IF_ERROR(CheckIdentity(table.identity, save));
+  return WriteShards(table, read, into);
+}
+
+Result<PartManifest> PartWriter::WriteShards(const checkpoint::PartTable& table,
+                                             const ReadImage& read, const OpenCheckpoint& into) {
+  unsynced_.clear();
   // Of a writer of this rank that died in the middle of this save.
   RemoveFiles(into.objects, TemporaryPrefix(std::to_string(options_.rank)));
   PartManifest manifest = {

@@ -32,6 +32,12 @@ class PartWriter {
                                          const checkpoint::ReadImage& read,
                                          const OpenCheckpoint& into);
 
+  /// Writes shards that lie in memory as `table` says, as Write does. Requires: `table` is of this
+  /// writer's rank, and every shard has passed CheckShard. Errors: as Write, but for the image.
+  Result<checkpoint::PartManifest> WriteShards(const checkpoint::PartTable& table,
+                                               const checkpoint::ReadImage& read,
+                                               const OpenCheckpoint& into);
+
  private:
   /// A file that is written, and not durable yet.
   struct Unsynced {

@@ -153,6 +153,11 @@ inline void Fill(PartSavedMessage& part) {
   part.round = 1;
 }
 
+inline void Fill(PartStoredMessage& stored) {
+  stored.about = 1;
+  stored.round = 1;
+}
+
 inline void Fill(RoundCompleteMessage& message) {
   message.about = 1;
   message.round = 1;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harmonaize.h"
+#include "tests/integration/saving_ranks.h"
 #include "tests/support/cluster.h"
 #include "tests/support/eventually.h"
 #include "tests/support/hosts_case.h"
@@ -32,8 +33,9 @@ class HostsCheckpoints : public ::testing::Test {
   HostsCheckpoints() { setenv("HARMONAIZE_JOB", "train", 1); }
 
   /// Runs ranks on these hosts that save two steps, wait until the last one is at a place, and are
-  /// killed all at once.
-  void SaveAndDie(const std::vector<int>& hosts, hzCheckpointPlace_t place) {
+  /// killed all at once. With `folder` "" they stay in memory.
+  void SaveAndDie(const std::vector<int>& hosts, hzCheckpointPlace_t place,
+                  const std::string& folder = "") {
     HostedRanks ranks(&cluster_, hosts);
     const int count = static_cast<int>(hosts.size());
     SharedByProcesses<Ready> ready;
@@ -42,7 +44,9 @@ class HostsCheckpoints : public ::testing::Test {
       const ncclUniqueId id = ranks.ShareId(0, rank == 0);
       if (ncclCommInitRank(&comm, count, id, rank) != ncclSuccess) return 2;
       hzCheckpointer_t saver = nullptr;
-      EXPECT_NCCL(hzCheckpointerCreate(comm, nullptr, &saver));
+      hzCheckpointerConfig_t config = HZ_CHECKPOINTER_CONFIG_INITIALIZER;
+      if (!folder.empty()) config.folder = folder.c_str();
+      EXPECT_NCCL(hzCheckpointerCreate(comm, &config, &saver));
       for (const uint64_t step : {10, 20}) EXPECT_NCCL(SavedModel(rank, count, step).Save(saver));
       EXPECT_NCCL(hzCheckpointWait(saver, 20, place, 60'000));
       if (::testing::Test::HasFailure()) return 1;
@@ -57,7 +61,8 @@ class HostsCheckpoints : public ::testing::Test {
   }
 
   /// Has ranks on these hosts read the newest checkpoint, from a place.
-  void ExpectRead(const std::vector<int>& hosts, const std::string& place) {
+  void ExpectRead(const std::vector<int>& hosts, const std::string& place,
+                  const std::string& folder = "") {
     HostedRanks ranks(&cluster_, hosts);
     const int count = static_cast<int>(hosts.size());
     ranks.Start([&](int rank) {
@@ -65,7 +70,7 @@ class HostsCheckpoints : public ::testing::Test {
       const ncclUniqueId id = ranks.ShareId(0, rank == 0);
       if (ncclCommInitRank(&comm, count, id, rank) != ncclSuccess) return 2;
       hzCheckpoint_t found = nullptr;
-      EXPECT_NCCL(hzCheckpointOpen(comm, nullptr, -1, &found));
+      EXPECT_NCCL(hzCheckpointOpen(comm, folder.empty() ? nullptr : folder.c_str(), -1, &found));
       if (found == nullptr) return 3;
       hzCheckpointInfo_t info = HZ_CHECKPOINT_INFO_INITIALIZER;
       EXPECT_NCCL(hzCheckpointGetInfo(found, &info));
@@ -79,7 +84,8 @@ class HostsCheckpoints : public ::testing::Test {
     ExpectAllEndWell(&ranks);
   }
 
-  TestCluster cluster_{3, Impatient()};
+  const StoreFolder store_;
+  TestCluster cluster_{3, Impatient() + "[checkpoint]\nstore = \"" + store_.path() + "\"\n"};
 };
 
 TEST_F(HostsCheckpoints, AreReadOverHostsByOtherNumbersOfRanks) {
@@ -118,6 +124,13 @@ TEST_F(HostsCheckpoints, EachSaveHasCopiesOfItsOwn) {
 TEST_F(HostsCheckpoints, AHostThatHadNoneReadsThemAll) {
   SaveAndDie({0, 1}, hzAtPeer);
   ExpectRead({2, 1, 0}, "peer");
+}
+
+TEST_F(HostsCheckpoints, AreInTheProvidersStoreWhenAllHostsAreGone) {
+  SaveAndDie({0, 1, 2, 2}, hzInStorage, HZ_PROVIDER_STORE);
+  for (int host = 0; host < 3; ++host) cluster_.daemon(host).Kill();
+  for (int host = 0; host < 3; ++host) cluster_.Restart(host);
+  ExpectRead({0, 1, 1}, "storage", HZ_PROVIDER_STORE);
 }
 
 }  // namespace

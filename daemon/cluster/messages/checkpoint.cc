@@ -13,8 +13,10 @@ using fields::InRange;
 using fields::IsAmount;
 using fields::kMostRanks;
 
-HARMONAIZE_FIELDS(PartSavedMessage, about, rank, round, step, bytes, stall_seconds, at_peer)
-HARMONAIZE_FIELDS(RoundCompleteMessage, about, round, step, peer_round, status)
+HARMONAIZE_FIELDS(PartSavedMessage, about, rank, round, step, bytes, stall_seconds, at_peer,
+                  to_store)
+HARMONAIZE_FIELDS(PartStoredMessage, about, round, rank, status)
+HARMONAIZE_FIELDS(RoundCompleteMessage, about, round, step, peer_round, stored, not_stored, status)
 HARMONAIZE_FIELDS(ChoiceMessage, about, number, choice)
 HARMONAIZE_FIELDS(HeldSave, save, step, ranks, complete, kept, saved, bytes, parts)
 HARMONAIZE_FIELDS(AskSavesMessage, call, user, job)
@@ -28,6 +30,10 @@ HARMONAIZE_FIELDS(PartKeptMessage, about, round, rank, status)
 static bool IsSound(const PartSavedMessage& part) {
   return part.about != 0 && InRange(part.rank, kMostRanks) && part.round != 0 &&
          part.step <= INT64_MAX && part.bytes <= INT64_MAX && IsAmount(part.stall_seconds);
+}
+
+static bool IsSound(const PartStoredMessage& stored) {
+  return stored.about != 0 && stored.round != 0 && InRange(stored.rank, kMostRanks);
 }
 
 static bool IsSound(const RoundCompleteMessage& message) {

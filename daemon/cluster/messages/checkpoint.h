@@ -23,6 +23,17 @@ struct PartSavedMessage {
   uint64_t bytes = 0;
   double stall_seconds = 0;  ///< For how long the save has kept the rank from its work.
   bool at_peer = false;
+  bool to_store = false;  ///< The provider is to store it.
+};
+
+/// To the home of a communicator: a rank's part of a round is in the provider's store, or will not
+/// be.
+struct PartStoredMessage {
+  static constexpr MessageKind kKind = MessageKind::kPartStored;
+  uint64_t about = 0;  ///< Key of the communicator.
+  uint64_t round = 0;
+  int rank = 0;
+  Status status{};  ///< Why it is not stored, or OK.
 };
 
 /// From the home of a communicator to its hosts: all ranks have their parts of a round, or no round
@@ -33,6 +44,8 @@ struct RoundCompleteMessage {
   uint64_t round = 0;  ///< The newest complete one; 0: none.
   uint64_t step = 0;
   uint64_t peer_round = 0;  ///< The newest one of which other hosts have copies; 0: none.
+  uint64_t stored = 0;      ///< Bit i: round `round` - i is in the provider's store.
+  uint64_t not_stored = 0;  ///< Bit i: round `round` - i was to be there, and will not be.
   Status status{};          ///< Why no further round becomes complete, or OK.
 };
 
@@ -122,8 +135,8 @@ struct PartKeptMessage {
   Status status{};  ///< Why it does not keep it, or OK.
 };
 
-using CheckpointMessage =
-    std::variant<PartSavedMessage, RoundCompleteMessage, ChoiceMessage, AskSavesMessage,
-                 SavesMessage, AskPartMessage, PartAtMessage, KeepPartMessage, PartKeptMessage>;
+using CheckpointMessage = std::variant<PartSavedMessage, PartStoredMessage, RoundCompleteMessage,
+                                       ChoiceMessage, AskSavesMessage, SavesMessage, AskPartMessage,
+                                       PartAtMessage, KeepPartMessage, PartKeptMessage>;
 
 }  // namespace harmonaize::daemon

@@ -22,6 +22,7 @@ uint32_t FirstVersionOf(MessageKind kind) {
     case MessageKind::kHostSizes:
     case MessageKind::kSizeOffer: return 7;
     case MessageKind::kPartSaved:
+    case MessageKind::kPartStored:
     case MessageKind::kRoundComplete:
     case MessageKind::kChoice:
     case MessageKind::kAskSaves:

@@ -103,6 +103,7 @@ enum class MessageKind : uint16_t {
   kPartAt = 1206,
   kKeepPart = 1207,
   kPartKept = 1208,
+  kPartStored = 1209,
 };
 
 /// Returns the first version of the protocol between daemons that has the kind.

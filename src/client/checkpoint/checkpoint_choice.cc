@@ -14,6 +14,7 @@
 #include "src/base/clean_text.h"
 #include "src/base/time_text.h"
 #include "src/checkpoint/stored_checkpoint.h"
+#include "src/client/checkpoint/provider_store.h"
 #include "src/client/session/session.h"
 #include "src/ipc/messages.h"
 
@@ -28,8 +29,8 @@ constexpr std::chrono::milliseconds kAskEvery{2};
 constexpr size_t kMostErrorBytes = 400;
 
 /// Returns that list as a document with a list.
-Result<json> SavesInMemory(Communicator& communicator) {
-  HZ_ASSIGN_OR_RETURN(const std::string text, ListSavesInMemory(communicator));
+Result<json> SavesOf(Communicator& communicator) {
+  HZ_ASSIGN_OR_RETURN(const std::string text, ListSaves(communicator));
   json document = json::parse(text, nullptr, false);
   if (!document.is_object() || !document["checkpoints"].is_array()) {
     return InternalError("the daemon's list of checkpoints cannot be read");
@@ -56,32 +57,42 @@ struct Candidate {
   std::string time;
 };
 
-/// Returns the newest checkpoint of which hosts have all parts in memory; nullopt: there is none.
-Result<std::optional<Candidate>> NewestInMemory(Communicator& communicator,
-                                                std::optional<uint64_t> step) {
-  HZ_ASSIGN_OR_RETURN(const json document, SavesInMemory(communicator));
+/// Returns where a checkpoint of the daemon's list is nearest; nullopt: it is whole nowhere.
+std::optional<CheckpointPlace> PlaceOf(const json& save, bool may_be_stored) {
+  const int ranks = save.value("ranks", 0);
+  const size_t here = CountIn(save, "parts_here");
+  const size_t elsewhere = CountIn(save, "parts_elsewhere");
+  if (ranks >= 1 && here + elsewhere == static_cast<size_t>(ranks)) {
+    return elsewhere == 0 ? CheckpointPlace::kMemory : CheckpointPlace::kPeer;
+  }
+  if (ranks >= 1 && may_be_stored && save.value("stored", false)) return CheckpointPlace::kStorage;
+  return std::nullopt;
+}
+
+/// Returns the newest checkpoint of which hosts have all parts in memory or, if that counts, that
+/// the provider's store has; nullopt: there is none.
+Result<std::optional<Candidate>> NewestOfDaemons(Communicator& communicator,
+                                                 std::optional<uint64_t> step, bool may_be_stored) {
+  HZ_ASSIGN_OR_RETURN(const json document, SavesOf(communicator));
   for (const json& one : document["checkpoints"]) {
     const std::optional<uint64_t> save = SaveIn(one.value("save", std::string()));
-    const int ranks = one.value("ranks", 0);
-    const size_t here = CountIn(one, "parts_here");
-    const size_t elsewhere = CountIn(one, "parts_elsewhere");
-    const bool is_whole = ranks >= 1 && here + elsewhere == static_cast<size_t>(ranks);
-    const CheckpointChoice choice = {
-        .step = one.value("step", uint64_t{0}),
-        .save = save.value_or(0),
-        .ranks = ranks,
-        .place = elsewhere == 0 ? CheckpointPlace::kMemory : CheckpointPlace::kPeer};
-    if (!save.has_value() || !is_whole || choice.step != step.value_or(choice.step)) continue;
+    const std::optional<CheckpointPlace> place = PlaceOf(one, may_be_stored);
+    if (!save.has_value() || !place.has_value()) continue;
+    const CheckpointChoice choice = {.step = one.value("step", uint64_t{0}),
+                                     .save = *save,
+                                     .ranks = one.value("ranks", 0),
+                                     .place = *place};
+    if (choice.step != step.value_or(choice.step)) continue;
     const double saved_seconds = one.value("saved", 0.0);
     return std::optional<Candidate>({choice, TimeText(static_cast<int64_t>(saved_seconds * 1e9))});
   }
   return std::optional<Candidate>();
 }
 
-/// Returns the newest checkpoint of a store; nullopt: there is none, or no store.
+/// Returns the newest checkpoint of a folder's store; nullopt: there is none, or no store.
 Result<std::optional<Candidate>> NewestInStore(const std::string& folder,
                                                std::optional<uint64_t> step) {
-  if (folder.empty()) return std::optional<Candidate>();
+  if (folder.empty() || folder == kProviderStore) return std::optional<Candidate>();
   const Result<std::vector<checkpoint::CheckpointSummary>> list =
       checkpoint::ListCheckpoints(folder);
   if (list.status().code() == Code::kUnavailable) return std::optional<Candidate>();
@@ -102,7 +113,8 @@ Result<std::optional<Candidate>> NewestInStore(const std::string& folder,
 /// goes there first. But another run of the job, on other hosts, may have stored a newer one.
 Result<CheckpointChoice> Choose(Communicator& communicator, const std::string& folder,
                                 std::optional<uint64_t> step) {
-  HZ_ASSIGN_OR_RETURN(const std::optional<Candidate> in_memory, NewestInMemory(communicator, step));
+  HZ_ASSIGN_OR_RETURN(const std::optional<Candidate> in_memory,
+                      NewestOfDaemons(communicator, step, folder == kProviderStore));
   HZ_ASSIGN_OR_RETURN(const std::optional<Candidate> stored, NewestInStore(folder, step));
   if (in_memory.has_value()) {
     // The daemon and the rank have noted the time of one save by two looks at the clock.
@@ -112,8 +124,10 @@ Result<CheckpointChoice> Choose(Communicator& communicator, const std::string& f
   }
   if (stored.has_value()) return stored->choice;
   const std::string which = step.has_value() ? fmt::format("of step {} ", *step) : "";
-  return Status(Code::kUnavailable, fmt::format("there is no checkpoint {}of this job in memory{}",
-                                                which, folder.empty() ? "" : ", or in " + folder));
+  const std::string where = folder.empty()             ? ""
+                            : folder == kProviderStore ? ", or in the provider's store"
+                                                       : ", or in " + folder;
+  return Unavailable("there is no checkpoint {}of this job in memory{}", which, where);
 }
 
 std::string Encode(const Result<CheckpointChoice>& choice) {
@@ -171,7 +185,7 @@ Result<std::string> Hear(Communicator& communicator) {
 
 }  // namespace
 
-Result<std::string> ListSavesInMemory(Communicator& communicator) {
+Result<std::string> ListSaves(Communicator& communicator) {
   ListSavesRequest request;
   request.member = communicator.member();
   return communicator.session().CallForDocument(request);

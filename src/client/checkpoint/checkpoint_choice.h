@@ -18,8 +18,9 @@ struct CheckpointChoice {
   CheckpointPlace place = CheckpointPlace::kMemory;
 };
 
-/// Returns the daemon's list of the job's checkpoints in memory, here and at other hosts, as JSON.
-Result<std::string> ListSavesInMemory(Communicator& communicator);
+/// Returns the daemon's list of the job's checkpoints, in memory here and at other hosts and in the
+/// provider's store, as JSON.
+Result<std::string> ListSaves(Communicator& communicator);
 
 /// Agrees with the other ranks of the communicator, which all call, on a checkpoint: rank 0 looks
 /// in memory and in the store, and tells the others what it has chosen. Errors: those of

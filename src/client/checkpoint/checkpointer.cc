@@ -50,6 +50,12 @@ int ThreadsOf(const Communicator& communicator) {
   return std::clamp(processors / std::max(1, communicator.ranks_together()), 1, kMostThreads);
 }
 
+/// Returns whether `round` is among those that a SavedReply tells by bits. The lowest stands for
+/// `newest`.
+bool IsAmong(uint64_t bits, uint64_t newest, uint64_t round) {
+  return round <= newest && newest - round < 64 && (bits >> (newest - round) & 1) != 0;
+}
+
 bool HasShards(const PartLayout& layout, const std::vector<Shard>& shards) {
   return layout.bytes > 0 &&
          std::equal(layout.shards.begin(), layout.shards.end(), shards.begin(), shards.end(),
@@ -65,15 +71,9 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::Make(const Communicator& com
   if (communicator.job().empty()) {
     return InvalidUsage("the communicator is not ready, so there is no job to save");
   }
-  if (!options.folder.empty()) {
-    if (options.folder.front() != '/' || options.folder.size() > checkpoint::kMostFolderBytes) {
-      return InvalidArgument("the folder '{}' is not an absolute path of up to {} bytes",
-                             options.folder, checkpoint::kMostFolderBytes);
-    }
-    // It is started with the first save, but that it can be is told now.
-    HZ_RETURN_IF_ERROR(FindWriter().status());
-  }
-  return std::unique_ptr<Checkpointer>(new Checkpointer(communicator, options));
+  std::unique_ptr<Checkpointer> checkpointer(new Checkpointer(communicator, options));
+  HZ_RETURN_IF_ERROR(checkpointer->CheckFolder());
+  return checkpointer;
 }
 
 Checkpointer::Checkpointer(const Communicator& communicator, const CheckpointerOptions& options)
@@ -86,6 +86,23 @@ Checkpointer::Checkpointer(const Communicator& communicator, const CheckpointerO
       threads_(options.threads > 0 ? options.threads : ThreadsOf(communicator)) {}
 
 Checkpointer::~Checkpointer() = default;
+
+/// Tells now what the first save would find out.
+Status Checkpointer::CheckFolder() {
+  const std::string& folder = options_.folder;
+  if (folder.empty()) return Status::Ok();
+  if (has_provider_store()) {
+    HZ_ASSIGN_OR_RETURN(const SavedReply reply, AskDaemon());
+    if (reply.has_store != 0) return Status::Ok();
+    return InvalidUsage("this provider stores no checkpoints ('{}'): name a folder of your own",
+                        folder);
+  }
+  if (folder.front() != '/' || folder.size() > checkpoint::kMostFolderBytes) {
+    return InvalidArgument("the folder '{}' is not an absolute path of up to {} bytes, or '{}'",
+                           folder, checkpoint::kMostFolderBytes, kProviderStore);
+  }
+  return FindWriter().status();
+}
 
 // ---------------------------------------------------------------------------------------------
 // A save
@@ -130,13 +147,14 @@ Status Checkpointer::Commit() {
   request.bytes = layout_.bytes;
   request.stall_seconds = std::chrono::duration<double>(steady_clock::now() - begun.since).count();
   request.buffer = buffer.number();
-  request.is_kept = begun.identity.is_kept ? 1 : 0;
+  if (begun.identity.is_kept) request.flags |= kSaveIsKept;
+  if (has_provider_store()) request.flags |= kSaveToStore;
   HZ_RETURN_IF_ERROR(session_->Call<EmptyReply>(request).status());
   next_slot_ = (begun.slot + 1) % slots_.size();
   if (records_.size() == kMostRecords) records_.pop_front();
   records_.push_back(
       {.step = begun.identity.step, .round = begun.round, .save = begun.identity.save});
-  if (options_.folder.empty()) return Status::Ok();
+  if (options_.folder.empty() || has_provider_store()) return Status::Ok();
   // What is in memory counts, whatever becomes of the writer.
   if (const Status handed = HandOver(begun); !handed.ok()) LoseWriter(handed);
   return Status::Ok();
@@ -304,7 +322,8 @@ SaveRecord* Checkpointer::FindRecord(uint64_t save) {
   return found == records_.end() ? nullptr : &*found;
 }
 
-Status Checkpointer::AskDaemon() {
+/// Asks what all ranks have saved, and takes it in.
+Result<SavedReply> Checkpointer::AskDaemon() {
   SavedRequest request;
   request.member = member_;
   HZ_ASSIGN_OR_RETURN(const SavedReply reply, session_->Call<SavedReply>(request));
@@ -312,8 +331,14 @@ Status Checkpointer::AskDaemon() {
     if (record.round <= reply.round) record.is_in_memory = true;
     // A round whose copies were not made before the next one's is not known to have any.
     if (record.round == reply.peer_round) record.is_at_peer = true;
+    if (IsAmong(reply.stored, reply.round, record.round)) record.is_stored = true;
+    if (IsAmong(reply.not_stored, reply.round, record.round)) {
+      record.failure =
+          InvalidUsage("step {} is not in the provider's store: the event checkpoint.lost says why",
+                       record.step);
+    }
   }
-  return Status::Ok();
+  return reply;
 }
 
 Result<SaveRecord> Checkpointer::Look(uint64_t step) {
@@ -323,7 +348,8 @@ Result<SaveRecord> Checkpointer::Look(uint64_t step) {
   if (found == records_.rend()) {
     return InvalidArgument("step {} is not among the last {} that were saved", step, kMostRecords);
   }
-  if (!found->is_at_peer) HZ_RETURN_IF_ERROR(AskDaemon());
+  const bool may_be_stored = has_provider_store() && !found->is_stored && found->failure.ok();
+  if (!found->is_at_peer || may_be_stored) HZ_RETURN_IF_ERROR(AskDaemon().status());
   return *found;
 }
 

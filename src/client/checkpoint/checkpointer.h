@@ -16,9 +16,11 @@
 #include "src/checkpoint/shard.h"
 #include "src/checkpoint/store_format.h"
 #include "src/checkpoint/writer_messages.h"
+#include "src/client/checkpoint/provider_store.h"
 #include "src/client/checkpoint/save_buffer.h"
 #include "src/client/checkpoint/writer_process.h"
 #include "src/client/session/session.h"
+#include "src/ipc/messages.h"
 
 namespace harmonaize {
 
@@ -26,7 +28,8 @@ class Communicator;
 
 /// How a rank's checkpoints are made.
 struct CheckpointerOptions {
-  std::string folder = {};  ///< The store that they are written into; "": they stay in memory.
+  /// The store that they are written into; kProviderStore: the provider's; "": they stay in memory.
+  std::string folder = {};
   checkpoint::StoreFormat format = checkpoint::StoreFormat::kSafetensors;
   uint32_t keep = 2;                   ///< As OpenStore::keep.
   uint64_t most_bytes_per_second = 0;  ///< Of this rank's writer; 0: no bound.
@@ -51,7 +54,8 @@ struct SaveRecord {
 class Checkpointer {
  public:
   /// Errors: those of FindWriter where a folder is named; kInvalidArgument for a folder's path that
-  /// is not absolute; kInvalidUsage if the communicator is not ready.
+  /// is not absolute; kInvalidUsage if the communicator is not ready, or the provider has no store
+  /// and is to store; those of a question to the daemon.
   static Result<std::unique_ptr<Checkpointer>> Make(const Communicator& communicator,
                                                     const CheckpointerOptions& options);
   /// Ends without a word to the daemon, which goes on keeping what was saved.
@@ -113,7 +117,9 @@ class Checkpointer {
   void LoseWriter(const Status& why);
   void Take(const checkpoint::FromWriter& message);
   SaveRecord* FindRecord(uint64_t save);
-  Status AskDaemon();
+  bool has_provider_store() const { return options_.folder == kProviderStore; }
+  Status CheckFolder();
+  Result<SavedReply> AskDaemon();
 
   const std::shared_ptr<Session> session_;
   const uint32_t member_;

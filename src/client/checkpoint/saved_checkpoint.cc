@@ -9,6 +9,7 @@
 #include "src/checkpoint/stored_checkpoint.h"
 #include "src/client/checkpoint/checkpoint_choice.h"
 #include "src/client/checkpoint/memory_source.h"
+#include "src/client/checkpoint/provider_store.h"
 #include "src/client/session/session.h"
 #include "src/ipc/messages.h"
 
@@ -24,7 +25,8 @@ using checkpoint::ShardSource;
 constexpr std::chrono::seconds kStoreMayLag{60};
 constexpr std::chrono::milliseconds kLookEvery{200};
 
-/// Brings a range of another host's part here. Returns the bytes of the part.
+/// Brings a range of a part here that another host or the provider's store has. Returns the bytes
+/// of the part.
 Result<uint64_t> FetchPart(Session& session, uint32_t member, uint64_t save, int rank, uint64_t at,
                            uint64_t bytes) {
   FetchPartRequest request;
@@ -59,24 +61,23 @@ Result<std::optional<OpenPart>> OpenHere(Communicator& communicator, uint64_t sa
 
 Result<OpenPart> OpenPartOf(Communicator& communicator, const CheckpointChoice& choice, int rank) {
   HZ_ASSIGN_OR_RETURN(std::optional<OpenPart> part, OpenHere(communicator, choice.save, rank));
-  if (!part.has_value() && choice.place == CheckpointPlace::kPeer) {
+  if (!part.has_value() && choice.place != CheckpointPlace::kMemory) {
     HZ_RETURN_IF_ERROR(
         FetchPart(communicator.session(), communicator.member(), choice.save, rank, 0, 0).status());
     HZ_ASSIGN_OR_RETURN(part, OpenHere(communicator, choice.save, rank));
   }
   if (part.has_value()) return std::move(*part);
-  return Status(
-      Code::kUnavailable,
-      fmt::format("rank {}'s part of step {} is not in memory any more", rank, choice.step));
+  return Status(Code::kUnavailable,
+                fmt::format("rank {}'s part of step {} is not there any more", rank, choice.step));
 }
 
-/// Opens all parts in memory. A rank reads its own number's part first, which it is most likely to
-/// need.
-Result<std::unique_ptr<ShardSource>> OpenInMemory(Communicator& communicator,
-                                                  const CheckpointChoice& choice) {
-  // Where other hosts have parts, each host finds out by itself.
-  if (choice.place == CheckpointPlace::kPeer) {
-    HZ_RETURN_IF_ERROR(ListSavesInMemory(communicator).status());
+/// Opens all parts that daemons have. A rank reads its own number's part first, which it is most
+/// likely to need.
+Result<std::unique_ptr<ShardSource>> OpenAtDaemons(Communicator& communicator,
+                                                   const CheckpointChoice& choice) {
+  // Where parts are elsewhere, each host finds out by itself.
+  if (choice.place != CheckpointPlace::kMemory) {
+    HZ_RETURN_IF_ERROR(ListSaves(communicator).status());
   }
   std::vector<OpenPart> parts;
   for (int i = 0; i < choice.ranks; ++i) {
@@ -89,8 +90,8 @@ Result<std::unique_ptr<ShardSource>> OpenInMemory(Communicator& communicator,
   return std::unique_ptr<ShardSource>(std::move(source));
 }
 
-Result<std::unique_ptr<ShardSource>> OpenInStore(const std::string& folder,
-                                                 const CheckpointChoice& choice) {
+Result<std::unique_ptr<ShardSource>> OpenInFolder(const std::string& folder,
+                                                  const CheckpointChoice& choice) {
   const auto until = std::chrono::steady_clock::now() + kStoreMayLag;
   for (;;) {
     Result<std::unique_ptr<checkpoint::StoredCheckpoint>> stored =
@@ -129,9 +130,9 @@ Result<std::unique_ptr<SavedCheckpoint>> SavedCheckpoint::Open(Communicator& com
                                                                const std::string& folder,
                                                                std::optional<uint64_t> step) {
   HZ_ASSIGN_OR_RETURN(const CheckpointChoice choice, AgreeOnCheckpoint(communicator, folder, step));
-  const bool is_stored = choice.place == CheckpointPlace::kStorage;
+  const bool is_in_folder = choice.place == CheckpointPlace::kStorage && folder != kProviderStore;
   Result<std::unique_ptr<ShardSource>> source =
-      is_stored ? OpenInStore(folder, choice) : OpenInMemory(communicator, choice);
+      is_in_folder ? OpenInFolder(folder, choice) : OpenAtDaemons(communicator, choice);
   HZ_RETURN_IF_ERROR(source.status());
   HZ_ASSIGN_OR_RETURN(ShardReader reader, ShardReader::Of(source->get()));
   std::unique_ptr<SavedCheckpoint> opened(
@@ -145,6 +146,9 @@ Result<std::unique_ptr<SavedCheckpoint>> SavedCheckpoint::Open(Communicator& com
 
 Result<std::unique_ptr<SavedCheckpoint>> SavedCheckpoint::OpenStored(const std::string& folder,
                                                                      std::optional<uint64_t> step) {
+  if (folder == kProviderStore) {
+    return InvalidArgument("ranks of a communicator read '{}', and no process alone", folder);
+  }
   HZ_ASSIGN_OR_RETURN(std::unique_ptr<checkpoint::StoredCheckpoint> stored,
                       checkpoint::StoredCheckpoint::Open(folder, step));
   HZ_ASSIGN_OR_RETURN(ShardReader reader, ShardReader::Of(stored.get()));

@@ -24,9 +24,9 @@ class SavedCheckpoint {
  public:
   /// Opens a checkpoint of the communicator's job, the same at all of its ranks, which all call.
   /// Rank 0 chooses: that of `step`, or without one the newest, and of several copies the nearest.
-  /// `folder` is the store; "": only memory is looked at. Errors, the same at all ranks where
-  /// nothing is found: kUnavailable if there is none; kInvalidArgument for a damaged one; the
-  /// communicator's failure.
+  /// `folder` is the store, or kProviderStore; "": only memory is looked at. Errors, the same at
+  /// all ranks where nothing is found: kUnavailable if there is none; kInvalidArgument for a
+  /// damaged one; the communicator's failure.
   static Result<std::unique_ptr<SavedCheckpoint>> Open(Communicator& communicator,
                                                        const std::string& folder,
                                                        std::optional<uint64_t> step);

@@ -1,0 +1,215 @@
+#include "daemon/checkpoint/round_storage.h"
+
+#include <optional>
+
+#include "daemon/checkpoint/stored_parts.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/this_daemon.h"
+#include "daemon/tenant/tenant.h"
+#include "src/base/clock.h"
+#include "src/base/log.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+/// Time, in nanoseconds, in which a part is stored or given up. Its rank waits for that with the
+/// save after the next, so a file system that hangs must not stop a job for good.
+constexpr uint64_t kPartPatienceNs = 600'000'000'000;
+/// The same for all parts of a round.
+constexpr uint64_t kRoundPatienceNs = 660'000'000'000;
+/// Time, in nanoseconds, for which the home looks for what other hosts have stored: other hosts of
+/// a network file system see a new file some seconds later.
+constexpr uint64_t kLookForNs = 60'000'000'000;
+/// Interval, in nanoseconds, at which jobs are looked for whose time is over.
+constexpr uint64_t kSweepEveryNs = 3'600'000'000'000;
+/// In whose turn they are.
+constexpr uint32_t kNoTenant = UINT32_MAX;
+
+/// Returns what asks whether the storing of a part is to go on.
+std::function<Status()> GoOn(const std::atomic<bool>& is_ending,
+                             std::shared_ptr<const std::atomic<bool>> is_void, uint64_t until_ns) {
+  return [&is_ending, is_void = std::move(is_void), until_ns]() -> Status {
+    if (is_ending) return RemoteError("the daemon ends");
+    if (is_void->load(std::memory_order_seq_cst)) {
+      return InvalidUsage("the part was overwritten while it was stored");
+    }
+    if (MonotonicNanoseconds() > until_ns) return SystemError("the store is too slow");
+    return Status::Ok();
+  };
+}
+
+}  // namespace
+
+RoundStorage::RoundStorage(Services services)
+    : services_(std::move(services)), threads_(StoreThreads::Kind::kWrite, services_.loop) {
+  if (services_.store == nullptr) return;
+  // It may be a network's folder, which the start does not wait for.
+  [[maybe_unused]] const Status asked = threads_.Run(
+      kNoTenant, [store = services_.store](const std::atomic<bool>&) { return store->Check(); },
+      [](const Status& status) {
+        if (status.ok()) return;
+        Log(LogLevel::kError, kLogInit, "the store of checkpoints ([checkpoint] store): {}",
+            status.message());
+      });
+}
+
+// ---------------------------------------------------------------------------------------------
+// At each host
+
+void RoundStorage::Store(const Tenant& tenant, uint64_t key, transport::PeerId home,
+                         const KeptPart& part) {
+  const PartName name = {.job = part.job, .save = part.save, .rank = part.rank};
+  PartStoredMessage stored = {.about = key, .round = part.round, .rank = part.rank};
+  const auto tell = [this, home, name](PartStoredMessage message, const Status& status) {
+    storing_.erase(name);
+    message.status = status;
+    if (home == kThisDaemon) return Take(kThisDaemon, message);
+    services_.cluster->Send(home, message);
+  };
+  const Result<StoredJob> job = StoredParts::NameOf(tenant, part.job);
+  if (services_.store == nullptr) return tell(stored, InvalidUsage("a host has no store"));
+  if (!job.ok()) return tell(stored, job.status());
+  storing_.insert(name);
+  auto work = [store = services_.store, job = *job, memory = part.memory, is_void = part.is_void,
+               until_ns = MonotonicNanoseconds() + kPartPatienceNs,
+               what = PartToStore{.id = {.step = part.step, .save = part.save},
+                                  .rank = part.rank,
+                                  .ranks = part.ranks,
+                                  .is_kept = part.is_kept,
+                                  .saved_seconds = part.saved_seconds,
+                                  .bytes = part.bytes,
+                                  .descriptor = part.memory->descriptor()}](
+                  const std::atomic<bool>& is_ending) {
+    return store->Write(job, what, GoOn(is_ending, is_void, until_ns));
+  };
+  auto then = lifetime_.Guard([tell, stored](const Status& status) { tell(stored, status); });
+  const Status asked = threads_.Run(part.job.first, std::move(work), std::move(then));
+  if (!asked.ok()) tell(stored, asked);
+}
+
+// ---------------------------------------------------------------------------------------------
+// At the home
+
+void RoundStorage::Follow(RoundToStore round) {
+  const RoundName name = {round.key, round.round};
+  rounds_[name] = {.round = std::move(round),
+                   .until_ns = MonotonicNanoseconds() + kRoundPatienceNs};
+}
+
+void RoundStorage::OnMessage(transport::PeerId peer, const PartStoredMessage& stored) {
+  Take(peer, stored);
+}
+
+void RoundStorage::Take(transport::PeerId peer, const PartStoredMessage& stored) {
+  const RoundName name = {stored.about, stored.round};
+  const auto found = rounds_.find(name);
+  if (found == rounds_.end()) return;
+  Followed& followed = found->second;
+  const auto rank = static_cast<size_t>(stored.rank);
+  if (rank >= followed.round.of_rank.size() || followed.round.of_rank[rank] != peer) return;
+  if (!stored.status.ok()) return Settle(name, stored.status);
+  followed.stored.insert(stored.rank);
+  if (followed.stored.size() == followed.round.of_rank.size()) Commit(name);
+}
+
+void RoundStorage::Commit(const RoundName& name) {
+  Followed& followed = rounds_.at(name);
+  if (followed.is_committing) return;
+  followed.is_committing = true;
+  if (followed.commit_until_ns == 0) {
+    followed.commit_until_ns = MonotonicNanoseconds() + kLookForNs;
+  }
+  const RoundToStore& round = followed.round;
+  const Status asked = threads_.Run(
+      round.job.first,
+      [store = services_.store,
+       job = StoredJob{.user = round.tenant.across_hosts, .job = round.job.second}, id = round.id,
+       ranks = static_cast<int32_t>(round.of_rank.size())](const std::atomic<bool>&) {
+        return store->Commit(job, id, ranks);
+      },
+      lifetime_.Guard(
+          [this, name](const Result<bool>& is_committed) { OnLooked(name, is_committed); }));
+  if (!asked.ok()) Settle(name, asked);
+}
+
+void RoundStorage::OnLooked(const RoundName& name, const Result<bool>& is_committed) {
+  const auto found = rounds_.find(name);
+  if (found == rounds_.end()) return;
+  found->second.is_committing = false;
+  if (!is_committed.ok()) return Settle(name, is_committed.status());
+  if (*is_committed) return Settle(name, Status::Ok());
+  if (MonotonicNanoseconds() < found->second.commit_until_ns) return;  // LookAfter asks again.
+  Settle(name, InvalidUsage("the home does not see what other hosts have stored: the provider's "
+                            "store has to be one folder that all hosts of a job share"));
+}
+
+void RoundStorage::Settle(const RoundName& name, const Status& status) {
+  const auto found = rounds_.find(name);
+  const RoundToStore round = std::move(found->second.round);
+  rounds_.erase(found);
+  if (!status.ok() && services_.store != nullptr) {
+    Log(LogLevel::kWarning, kLogInit, "step {} of {} is not in the provider's store: {}",
+        round.id.step, round.tenant.name, status.message());
+    const StoredJob job = {.user = round.tenant.across_hosts, .job = round.job.second};
+    // What is not removed now goes when it is too old.
+    [[maybe_unused]] const Status asked = threads_.Run(
+        round.job.first,
+        [store = services_.store, job, id = round.id](const std::atomic<bool>&) {
+          store->GiveUp(job, id);
+          return Status::Ok();
+        },
+        [](const Status&) {});
+  }
+  services_.on_settled(round, status);
+}
+
+void RoundStorage::OnPeerLost(transport::PeerId peer) {
+  std::vector<RoundName> lost;
+  for (const auto& [name, followed] : rounds_) {
+    for (size_t rank = 0; rank < followed.round.of_rank.size(); ++rank) {
+      const bool is_its = followed.round.of_rank[rank] == peer;
+      if (!is_its || followed.stored.contains(static_cast<int>(rank))) continue;
+      lost.push_back(name);
+      break;
+    }
+  }
+  for (const RoundName& name : lost) Settle(name, RemoteError("a host was lost"));
+}
+
+void RoundStorage::LookAfter(uint64_t now_ns) {
+  std::vector<RoundName> overdue;
+  std::vector<RoundName> whole;
+  for (const auto& [name, followed] : rounds_) {
+    if (followed.commit_until_ns != 0) {
+      whole.push_back(name);
+    } else if (followed.until_ns < now_ns) {
+      overdue.push_back(name);
+    }
+  }
+  for (const RoundName& name : whole) Commit(name);
+  for (const RoundName& name : overdue) {
+    Settle(name, InvalidUsage("not all ranks have stored their parts: all of them have to save "
+                              "into the provider's store"));
+  }
+  RemoveExpired(now_ns);
+}
+
+void RoundStorage::RemoveExpired(uint64_t now_ns) {
+  const bool is_due = swept_ns_ == 0 || swept_ns_ + kSweepEveryNs < now_ns;
+  if (services_.store == nullptr || !is_due) return;
+  swept_ns_ = now_ns;
+  [[maybe_unused]] const Status asked = threads_.Run(
+      kNoTenant,
+      [store = services_.store](const std::atomic<bool>&) { return store->RemoveExpired(); },
+      [](const Result<uint32_t>& removed) {
+        if (!removed.ok()) {
+          Log(LogLevel::kWarning, kLogInit, "the provider's store cannot be tidied: {}",
+              removed.status().message());
+        } else if (*removed > 0) {
+          Log(LogLevel::kInfo, kLogInit, "the checkpoints of {} jobs in the store were too old",
+              *removed);
+        }
+      });
+}
+
+}  // namespace harmonaize::daemon

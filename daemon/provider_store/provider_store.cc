@@ -1,0 +1,275 @@
+#include "daemon/provider_store/provider_store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fts.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "src/base/random.h"
+#include "src/base/read_whole.h"
+#include "src/base/saturating.h"
+#include "src/base/wall_clock.h"
+#include "src/checkpoint/part_image.h"
+#include "src/store/commit.h"
+#include "src/store/part_writer.h"
+#include "src/store/retention.h"
+#include "src/store/store.h"
+
+namespace harmonaize::daemon {
+namespace {
+
+using checkpoint::CheckpointId;
+using checkpoint::Shard;
+
+/// Nobody but the daemon's user reads what tenants have stored.
+constexpr mode_t kFolderMode = 0700;
+constexpr mode_t kOthers = 0077;
+/// Beginning of the names of folders of users, and of jobs that are being removed.
+constexpr char kUserPrefix[] = "user-";
+constexpr char kRemovedPrefix[] = "removed-";
+
+/// Returns the name of the tensor that a rank's part is.
+std::string TensorOf(int32_t rank) {
+  return fmt::format("rank-{}", rank);
+}
+
+/// Returns the run of a rank's part from `at` on.
+Shard RunOf(int32_t rank, uint64_t part_bytes, uint64_t at, uint64_t bytes) {
+  return {.name = TensorOf(rank),
+          .type = checkpoint::ElementType::kU8,
+          .is_object = false,
+          .global_shape = {static_cast<int64_t>(part_bytes)},
+          .box = {.offset = {static_cast<int64_t>(at)}, .shape = {static_cast<int64_t>(bytes)}}};
+}
+
+/// Returns a part as the store is to see it. Its shards lie where they lie in the part.
+checkpoint::PartTable TableOf(const PartToStore& part) {
+  checkpoint::PartTable table = {
+      .identity = {.step = part.id.step,
+                   .save = part.id.save,
+                   .rank = part.rank,
+                   .ranks = part.ranks,
+                   .is_kept = part.is_kept,
+                   .saved_ns = static_cast<int64_t>(part.saved_seconds * 1e9)},
+      .shards = {},
+      .bytes = part.bytes};
+  for (uint64_t at = 0; at < part.bytes; at += ProviderStore::kChunkBytes) {
+    const uint64_t bytes = std::min(ProviderStore::kChunkBytes, part.bytes - at);
+    table.shards.push_back({.shard = RunOf(part.rank, part.bytes, at, bytes), .at = at});
+  }
+  return table;
+}
+
+Status MakeFolder(const std::string& path) {
+  if (mkdir(path.c_str(), kFolderMode) == 0 || errno == EEXIST) return Status::Ok();
+  return ErrnoError(errno, "cannot make the folder " + path);
+}
+
+/// Bytes as which a file or a folder counts at least: what a file system spends on many of them, so
+/// that a bound of bytes bounds them, too.
+constexpr uint64_t kLeastBytes = 64 << 10;
+
+/// Returns the bytes of all that lies below a folder. A file of several names counts once.
+uint64_t BytesBelow(const std::string& folder) {
+  std::string path = folder;
+  char* const roots[] = {path.data(), nullptr};
+  const std::unique_ptr<FTS, int (*)(FTS*)> walk(
+      fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, nullptr), &fts_close);
+  if (walk == nullptr) return 0;
+  uint64_t bytes = 0;
+  std::set<ino_t> counted;
+  while (const FTSENT* const entry = fts_read(walk.get())) {
+    if (entry->fts_info != FTS_F && entry->fts_info != FTS_D) continue;
+    const struct stat& state = *entry->fts_statp;
+    const bool has_names = entry->fts_info == FTS_F && state.st_nlink > 1;
+    if (has_names && !counted.insert(state.st_ino).second) continue;
+    bytes = AddUpTo(bytes, std::max(kLeastBytes, static_cast<uint64_t>(state.st_size)));
+  }
+  return bytes;
+}
+
+/// Returns the folders in a folder.
+Result<std::vector<std::filesystem::path>> FoldersIn(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> folders;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->symlink_status().type() == std::filesystem::file_type::directory) {
+      folders.push_back(entry->path());
+    }
+  }
+  if (error) return SystemError("cannot read {}: {}", folder.string(), error.message());
+  return folders;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------
+// Reading
+
+StoredImages::StoredImages(std::unique_ptr<checkpoint::StoredCheckpoint> stored,
+                           checkpoint::ShardReader reader)
+    : stored_(std::move(stored)), reader_(std::move(reader)) {}
+
+Result<uint64_t> StoredImages::BytesOf(int32_t rank) const {
+  const auto found = reader_.tensors().find(TensorOf(rank));
+  if (found == reader_.tensors().end() || found->second.shape.size() != 1) {
+    return Unavailable("the provider's store has no part of rank {}", rank);
+  }
+  return static_cast<uint64_t>(found->second.shape.front());
+}
+
+Status StoredImages::Read(int32_t rank, uint64_t at, std::span<std::byte> into) {
+  if (into.empty()) return Status::Ok();
+  HZ_ASSIGN_OR_RETURN(const uint64_t part_bytes, BytesOf(rank));
+  return reader_.Read(RunOf(rank, part_bytes, at, into.size()), into.data());
+}
+
+// ---------------------------------------------------------------------------------------------
+// The folder
+
+Status ProviderStore::Check() const {
+  if (!settings_.folder.starts_with('/')) {
+    return InvalidUsage("'{}' is not an absolute path", settings_.folder);
+  }
+  HZ_RETURN_IF_ERROR(MakeFolder(settings_.folder));
+  struct stat state {};
+  if (stat(settings_.folder.c_str(), &state) != 0) {
+    return ErrnoError(errno, "cannot use " + settings_.folder);
+  }
+  if (!S_ISDIR(state.st_mode)) return InvalidUsage("{} is no folder", settings_.folder);
+  if ((state.st_mode & kOthers) != 0) {
+    return InvalidUsage("others may enter {}, in which tenants' checkpoints lie: chmod go= {}",
+                        settings_.folder, settings_.folder);
+  }
+  if (access(settings_.folder.c_str(), R_OK | W_OK | X_OK) != 0) {
+    return ErrnoError(errno, "cannot write to " + settings_.folder);
+  }
+  return Status::Ok();
+}
+
+std::string ProviderStore::PathOf(const StoredJob& job) const {
+  return fmt::format("{}/{}{}/{}", settings_.folder, kUserPrefix, job.user, job.job.text());
+}
+
+/// A part has to have room even if all that it has is there already, which nobody knows before.
+Status ProviderStore::CheckRoom(const StoredJob& job, uint64_t bytes) const {
+  const uint64_t most = settings_.most_bytes_of_user;
+  if (most == 0) return Status::Ok();
+  const uint64_t used = BytesBelow(fmt::format("{}/{}{}", settings_.folder, kUserPrefix, job.user));
+  if (used <= most && bytes <= most - used) return Status::Ok();
+  return InvalidUsage(
+      "the provider's store has {} of {} bytes that this user may have there, and a part has {}: "
+      "save less, or ask the provider for a larger quota.stored_bytes",
+      used, most, bytes);
+}
+
+Status ProviderStore::Write(const StoredJob& job, const PartToStore& part,
+                            const std::function<Status()>& go_on) const {
+  if (part.bytes == 0) return InvalidArgument("rank {} has saved nothing", part.rank);
+  HZ_RETURN_IF_ERROR(Check());
+  HZ_RETURN_IF_ERROR(MakeFolder(fmt::format("{}/{}{}", settings_.folder, kUserPrefix, job.user)));
+  HZ_RETURN_IF_ERROR(CheckRoom(job, part.bytes));
+  HZ_ASSIGN_OR_RETURN(const store::Store store, store::Store::Open(PathOf(job)));
+  HZ_ASSIGN_OR_RETURN(const store::OpenCheckpoint joined,
+                      store::OpenCheckpoint::Join(store, part.id));
+  store::PartWriter writer(&store,
+                           {.job = job.job.text(),
+                            .rank = part.rank,
+                            .ranks = part.ranks,
+                            .format = checkpoint::StoreFormat::kSafetensors,
+                            .most_bytes_per_second = settings_.most_bytes_per_second},
+                           go_on);
+  const auto read = [&part](uint64_t at, std::span<std::byte> into) {
+    return ReadWholeAt(part.descriptor, at, into, "a part of a checkpoint");
+  };
+  return writer.WriteShards(TableOf(part), read, joined).status();
+}
+
+Result<bool> ProviderStore::Commit(const StoredJob& job, const CheckpointId& id,
+                                   int32_t ranks) const {
+  HZ_ASSIGN_OR_RETURN(const store::Store store, store::Store::Open(PathOf(job)));
+  HZ_ASSIGN_OR_RETURN(store::OpenCheckpoint joined, store::OpenCheckpoint::Join(store, id));
+  {
+    // The lock goes with this object: the next call may remove this very checkpoint.
+    store::Commit commit(&store, std::move(joined), 0, ranks);
+    const Result<bool> is_committed = commit.Look();
+    // The part of rank 0 itself may not be seen here.
+    if (is_committed.status().code() == Code::kUnavailable) return false;
+    HZ_RETURN_IF_ERROR(is_committed.status());
+    if (!*is_committed) return false;
+  }
+  HZ_RETURN_IF_ERROR(store::RemoveOld(store, settings_.keep).status());
+  return true;
+}
+
+void ProviderStore::GiveUp(const StoredJob& job, const CheckpointId& id) const {
+  const Result<store::Store> store = store::Store::Open(PathOf(job));
+  if (!store.ok()) return;
+  Result<store::OpenCheckpoint> joined = store::OpenCheckpoint::Join(*store, id);
+  if (joined.ok()) store::GiveUp(*store, std::move(*joined));
+}
+
+Result<std::vector<checkpoint::CheckpointSummary>> ProviderStore::List(const StoredJob& job) const {
+  Result<std::vector<checkpoint::CheckpointSummary>> list =
+      checkpoint::ListCheckpoints(PathOf(job));
+  if (list.status().code() == Code::kUnavailable) {
+    return std::vector<checkpoint::CheckpointSummary>();
+  }
+  HZ_RETURN_IF_ERROR(list.status());
+  std::erase_if(*list, [](const checkpoint::CheckpointSummary& one) {
+    return !one.is_committed || !one.problem.empty();
+  });
+  return list;
+}
+
+Result<std::shared_ptr<StoredImages>> ProviderStore::Open(const StoredJob& job,
+                                                          const CheckpointId& id) const {
+  const std::string path = PathOf(job);
+  HZ_ASSIGN_OR_RETURN(std::unique_ptr<checkpoint::StoredCheckpoint> stored,
+                      checkpoint::StoredCheckpoint::OpenOne(path, id));
+  HZ_ASSIGN_OR_RETURN(checkpoint::ShardReader reader, checkpoint::ShardReader::Of(stored.get()));
+  // The time of a job that is read begins anew. Without that, it ends as it would have.
+  utimensat(AT_FDCWD, (path + "/" + checkpoint::kStepsFolder).c_str(), nullptr, 0);
+  return std::shared_ptr<StoredImages>(new StoredImages(std::move(stored), std::move(reader)));
+}
+
+Result<uint32_t> ProviderStore::RemoveExpired() const {
+  if (settings_.keep_seconds <= 0) return uint32_t{0};
+  HZ_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> users, FoldersIn(settings_.folder));
+  const double oldest = UnixSeconds() - settings_.keep_seconds;
+  uint32_t removed = 0;
+  for (const std::filesystem::path& user : users) {
+    if (!user.filename().string().starts_with(kUserPrefix)) continue;
+    HZ_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> jobs, FoldersIn(user));
+    for (const std::filesystem::path& job : jobs) {
+      std::filesystem::path gone = job;
+      struct stat state {};
+      const bool was_cut_short = job.filename().string().starts_with(kRemovedPrefix);
+      if (!was_cut_short) {
+        const bool has_expired = stat((job / checkpoint::kStepsFolder).c_str(), &state) == 0 &&
+                                 static_cast<double>(state.st_mtime) < oldest;
+        if (!has_expired) continue;
+        // It loses its name first: nobody finds half of it.
+        gone = user / fmt::format("{}{:016x}", kRemovedPrefix, RandomNumber());
+        if (rename(job.c_str(), gone.c_str()) != 0) continue;
+        ++removed;
+      }
+      std::error_code error;
+      std::filesystem::remove_all(gone, error);
+    }
+    // A user of whom nothing is left leaves nothing.
+    rmdir(user.c_str());
+  }
+  return removed;
+}
+
+}  // namespace harmonaize::daemon
