@@ -1,4 +1,6 @@
-"""A rank that saves or reads checkpoints: checkpoint_rank.py ACT FOLDER [STEP]. FOLDER "-": in memory alone.
+"""A rank that saves or reads checkpoints: checkpoint_rank.py ACT FOLDER [STEP].
+
+FOLDER is an absolute path; "-": in memory alone; "provider": the provider's store.
 
 Its last line says "right" if all was as it should be.
 """
@@ -6,7 +8,6 @@ Its last line says "right" if all was as it should be.
 from __future__ import annotations
 
 import os
-import pathlib
 import signal
 import sys
 import typing
@@ -335,7 +336,7 @@ def many(one: nccl.Communicator, _: str | None) -> None:
 def main() -> None:
     os.environ["NCCL_COMM_ID"] = f"nccl-test-{os.environ['MASTER_PORT']}:1"
     one = nccl.Communicator.init(nccl.UniqueId.new(), SIZE, RANK, "world")
-    folder = None if sys.argv[2] == "-" else str(pathlib.Path(sys.argv[2]).resolve())
+    folder = {"-": None, "provider": checkpoint.PROVIDER_STORE}.get(sys.argv[2], sys.argv[2])
     arguments = [int(word) for word in sys.argv[3:]]
     globals()[sys.argv[1]](one, folder, *arguments)
     one.barrier()

@@ -34,6 +34,15 @@ def test_other_numbers_of_ranks_read_from_the_folder_when_the_daemon_is_gone(tmp
             assert said[0] == "place storage step 30 ranks 4"
 
 
+def test_other_numbers_of_ranks_read_from_the_providers_store_when_the_daemon_is_gone(tmp_path: pathlib.Path) -> None:
+    config = f'[checkpoint]\nstore = "{tmp_path / "provider"}"\n'
+    with daemon_in_folder(config) as first:
+        save_and_die(first, tmp_path, "numpy-provider", 4, PROGRAM, "save", "provider")
+    with daemon_in_folder(config) as second:
+        said = expect_right(second, tmp_path, "numpy-provider", 3, PROGRAM, "read", "provider", 30)
+        assert said[0] == "place storage step 30 ranks 4"
+
+
 def test_a_replicated_state_is_divided_and_read_whole(daemon: Daemon, tmp_path: pathlib.Path) -> None:
     save_and_die(daemon, tmp_path, "numpy-replicated", 3, PROGRAM, "save_replicated", "-")
     for size in (2, 3):

@@ -22,7 +22,11 @@ from harmonaize.checkpoint.saved_checkpoint import SavedCheckpoint, SavedTensor
 from harmonaize.checkpoint.saved_checkpoint import open_checkpoint as open  # noqa: A004
 from harmonaize.checkpoint.shard import Shard
 
+PROVIDER_STORE = "provider:"
+"""In place of a folder: the provider's store, which the daemons write and read back. Not every provider has one."""
+
 __all__ = [
+    "PROVIDER_STORE",
     "CheckpointError",
     "Checkpointer",
     "ElementType",

@@ -66,14 +66,16 @@ class Checkpointer:
         threads: int = 0,
     ) -> None:
         """Takes the communicator of all ranks, which has to stay until the last save, and the folder of the store,
-        which all hosts share; None: checkpoints stay in memory.
+        which all hosts share; None: checkpoints stay in memory; PROVIDER_STORE: the provider stores them, and what
+        follows but for `threads` does not count.
 
         `format` is the form in which an export takes no copies: 'safetensors', 'dcp' or 'ucp'. The newest `keep`
         checkpoints stay in the folder, and those of an epoch's end; 0: all. The rank's writer writes at most so many
         bytes a second, and for `linger` seconds after the rank's end. `threads` copy; 0: the rank's share of its
         processors.
 
-        Errors: NcclError, for arguments that none can have, or if there is no harmonaize-writer; LibraryError: the
+        Errors: NcclError, for arguments that none can have, or if there is no harmonaize-writer, or no store of
+        the provider's; LibraryError: the
         library is older than checkpoints.
         """
         self._functions = functions()
