@@ -3,8 +3,8 @@
 #
 #     scripts/test.sh                 release, asan, tsan and no-cuda, as CI runs them
 #     scripts/test.sh --quick         release only
-#     scripts/test.sh --all           every test in every preset, fuzz tests for ten seconds each, and each
-#                                     source compiled by itself
+#     scripts/test.sh --all           every test in every preset, fuzz tests for ten seconds each, long tests
+#                                     of PyTorch, and each source compiled by itself
 #     scripts/test.sh --preset NAME   only this preset; may be repeated
 #     scripts/test.sh --jobs N        compilers at a time (default: as many as cores), and half as
 #                                     many tests again, since many of them wait
@@ -50,6 +50,8 @@ while (($# > 0)); do
   esac
   shift
 done
+# Tests that are long look for it.
+((all == 0)) || export HARMONAIZE_ALL_TESTS=1
 if ((${#presets[@]} == 0)); then
   presets=(release asan tsan no-cuda)
   ((all == 0)) || presets+=(fuzz alone)

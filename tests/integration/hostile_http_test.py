@@ -26,7 +26,7 @@ from live_daemons import Daemon, PATIENCE_SECONDS, UnixConnection, ask, eventual
 from live_job import Ranks
 
 HONEST, HOSTILE = 64001, 64002  # users that no host has
-SECONDS = 4  # of each attack
+SECONDS = 2  # of each attack
 CONNECTIONS = 3000
 STREAMS = 200
 # What one tenant's HTTP may cost a daemon: the default quota.memory_bytes is 64 MiB, and freed memory comes

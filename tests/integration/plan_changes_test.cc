@@ -67,7 +67,7 @@ void RunSteadily(int operations, int rank, int ranks, ncclComm_t world) {
 TEST(PlanChanges, ResultsAreRightWhilePlansChangeAllTheTime) {
   TestCluster cluster(4, SwitchingEvery(1));
   RunOnHosts(&cluster, {0, 1, 2, 3, 2}, [&](int rank, ncclComm_t world) {
-    RunSteadily(kSanitized ? 100 : 1500, rank, 5, world);
+    RunSteadily(kSanitized ? 100 : 600, rank, 5, world);
     if (rank != 0 || ::testing::Test::HasFailure()) return;
     const std::vector<nlohmann::json> changes = ChangesAt(cluster.daemon(0));
     size_t committed = 0;
@@ -87,7 +87,7 @@ TEST(PlanChanges, ResultsAreRightWhilePlansChangeAllTheTime) {
 TEST(PlanChanges, RandomOperationsWhilePlansChange) {
   SCOPED_TRACE("HARMONAIZE_TEST_SEED=" + std::to_string(ProgrammeSeed()));
   const Programme programme = MakeProgramme(
-      {.seed = ProgrammeSeed() + 3, .operations = kSanitized ? 40 : 600, .exact = true});
+      {.seed = ProgrammeSeed() + 3, .operations = kSanitized ? 40 : 300, .exact = true});
   TestCluster cluster(3, SwitchingEvery(5));
   RunOnHosts(&cluster, {1, 0, 2, 0, 1},
              [&](int rank, ncclComm_t world) { RunProgramme(programme, rank, world); });

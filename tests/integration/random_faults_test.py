@@ -82,7 +82,9 @@ KINDS = [
     Kind("type", {("mismatch", None)}, ends=True),
     Kind("operator", {("mismatch", None)}, ends=True),
     Kind("root", {("mismatch", None)}, ends=True),
-    Kind("cut link", {("daemon_unreachable", None)}, alone=True, ends=True, names="the host"),
+    # Until a silent daemon is missed, on a busy machine, what it still had to send only looks slow.
+    Kind("cut link", {("daemon_unreachable", None)}, alone=True, ends=True, names="the host",
+         passing=("slow_transfer",)),
     # docs/diagnosis.md: the communicator and the stage. An all-reduce has data of all ranks.
     Kind("slow link", {("slow_transfer", None)}, alone=True, names="all"),
     # Ranks whose windows are full wait for others, and are not named as ranks that do not fill theirs.
@@ -90,7 +92,8 @@ KINDS = [
     # A packet takes a second, and longer on a busy machine: the host may be silent until the next has come.
     Kind("crawling link", {("slow_transfer", None)}, alone=True, names="all",
          passing=("daemon_unreachable",)),
-    Kind("stopped daemon", {("daemon_unreachable", None)}, alone=True, names="the host"),
+    Kind("stopped daemon", {("daemon_unreachable", None)}, alone=True, names="the host",
+         passing=("slow_transfer",)),
     # It is closed, not silent: operations fail at once, and their ranks are told why.
     Kind("dead daemon", {("lost", None), ("daemon_unreachable", None)}, alone=True, ends=True,
          names="the host"),

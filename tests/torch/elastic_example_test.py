@@ -13,6 +13,7 @@ import sys
 import typing
 
 import pytest
+from long import LONG
 from ranks import BUILD, PATIENCE_SECONDS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -48,6 +49,7 @@ def compare(folder: pathlib.Path) -> tuple[dict[str, typing.Any], str]:
     return json.loads((folder / "numbers.json").read_text()), ended.stdout
 
 
+@LONG
 def test_elastic_training_loses_less_than_restarts_and_ends_with_the_same_loss(tmp_path: pathlib.Path) -> None:
     numbers, said = compare(tmp_path)
     undisturbed, elastic, restarting = numbers["courses"]

@@ -16,6 +16,7 @@ import time
 import typing
 
 import pytest
+from long import LONG
 from ranks import PATIENCE_SECONDS, Daemon
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "examples" / "elastic_training" / "restarting.py"
@@ -130,6 +131,7 @@ def check_steps(agents: Agents) -> None:
     assert sum("test_loss" in line for line in agents.lines()) == 1
 
 
+@LONG
 def test_an_agent_starts_ranks_anew_after_each_loss(agents: Agents) -> None:
     # An agent of PyTorch 2.15 keeps one store for all rounds. Ranks that fail in it leave no restart for a loss.
     agents.max_restarts = 2
