@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """How long saving a checkpoint stops a training, by PyTorch's ways and by Harmonaize's, in one run.
 
-    checkpoint_stall.py [--megabytes 1000] [--tensors 300] [--ranks 1] [--saves 5] [--steps 20] [--json FILE]
+    checkpoint_stall.py [--megabytes 1000] [--tensors 300] [--ranks 1] [--saves 5] [--interval 60] [--json FILE]
 
 Run it with a Python that has PyTorch (2.4 or later for all ways). Each way has ranks of its own, one way after the
-other: all have the same state, as under DDP, take so many steps after each save, and change the state. A step
-multiplies matrices with all processors of the rank.
+other: all have the same state, as under DDP, take steps for so many seconds after each save, and change the state. A
+step multiplies matrices with all processors of the rank.
 
 "first" is the first save's call, and "later" the median of the later ones: the time for which the training stands
 still, at the slowest rank. "wait" is the median of what asynchronous ways wait besides for the save before: it is 0
 where there are enough steps between. "step" is the mean time of a step between saves, as a multiple of that of the same
-ranks before the first one. "memory" and "storage" are the times to read the state back; PyTorch's is in the system's
-cache then. Files are in a temporary folder of --folder.
+ranks before the first one, and "whole" the same with the save and the wait before it, over the later saves: what saving
+costs the training. "memory", "peer" and "storage" are the times to read the state back: by the same ranks; by a rank of
+another host, which has none of it; and from files, which are in the system's cache then. Files are in a temporary
+folder of --folder.
 
-A daemon is started for the run, from HARMONAIZE_BUILD (build/release), unless HARMONAIZE_SOCKET names one.
+Two daemons that take each other for daemons of other hosts are started for each way, from HARMONAIZE_BUILD
+(build/release).
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import contextlib
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import signal
 import socket
@@ -42,6 +46,8 @@ _START_SECONDS = 60
 _RUN_SECONDS = 1800
 # Rows and columns of the matrices that a step multiplies: some 10 ms for a processor.
 _MATRIX = 700
+
+PLACES = ("memory", "peer", "storage")
 
 State = dict[str, typing.Any]
 
@@ -160,13 +166,18 @@ class DcpAsyncStager(DcpAsync):
 class Ours(Way):
     """harmonaize.checkpoint.Checkpointer."""
 
+    where = "store"
+
     def __init__(self, folder: pathlib.Path) -> None:
         super().__init__(folder)
         from harmonaize import checkpoint
         from harmonaize.checkpoint.torch import communicator_of_group
 
         self.communicator = communicator_of_group()
-        self.saver = checkpoint.Checkpointer(self.communicator, folder / "store", keep=1)
+        self.saver = checkpoint.Checkpointer(self.communicator, self.store(), keep=1)
+
+    def store(self) -> typing.Any:
+        return self.folder / self.where
 
     def save(self, state: State) -> None:
         self.step += 1
@@ -181,12 +192,35 @@ class Ours(Way):
         seconds = {}
         for place, communicator in (("memory", self.communicator), ("storage", None)):
             begin = time.monotonic()
-            with checkpoint.open(communicator, self.folder / "store") as saved:
+            with checkpoint.open(communicator, self.store()) as saved:
                 if saved.place != place:
                     raise AssertionError(f"it was read from {saved.place}")
                 saved.read_into(state)
             seconds[place] = time.monotonic() - begin
+        if self.is_first_rank():
+            seconds["peer"] = read_at_peer(self.folder, state)
         return seconds
+
+
+class OursAtProvider(Ours):
+    """The same into the provider's store."""
+
+    def store(self) -> typing.Any:
+        from harmonaize import checkpoint
+
+        return checkpoint.PROVIDER_STORE
+
+    def read(self, state: State) -> dict[str, float]:
+        """From the store alone: the daemon gives back what it has in memory first."""
+        from harmonaize import checkpoint
+
+        self.saver.close()
+        begin = time.monotonic()
+        with checkpoint.open(self.communicator, self.store()) as saved:
+            if saved.place != "storage":
+                raise AssertionError(f"it was read from {saved.place}")
+            saved.read_into(state)
+        return {"storage": time.monotonic() - begin}
 
 
 class OursByDcp(Ours):
@@ -221,8 +255,59 @@ WAYS: dict[str, type[Way]] = {
     "dcp.async_save": DcpAsync,
     "dcp.async_save, stager": DcpAsyncStager,
     "harmonaize": Ours,
+    "harmonaize, provider's store": OursAtProvider,
     "harmonaize, dcp.async_save": OursByDcp,
 }
+
+
+# Reading at another host
+
+
+def read_at_peer(folder: pathlib.Path, state: State) -> float:
+    """Returns the seconds in which a rank of another host reads the job's checkpoint into a state like this one."""
+    shapes = json.dumps({name: list(tensor.shape) for name, tensor in state.items()})
+    (folder / "shapes.json").write_text(shapes)
+    sockets = (os.environ["HARMONAIZE_PEER_SOCKET"], os.environ["HARMONAIZE_SOCKET"])
+    readers = [
+        subprocess.Popen(
+            [sys.executable, __file__, "--reader", str(rank), "--folder", str(folder)],
+            env={**os.environ, "HARMONAIZE_SOCKET": path},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank, path in enumerate(sockets)
+    ]
+    said = [reader.communicate(timeout=_RUN_SECONDS)[0] for reader in readers]
+    if any(reader.returncode != 0 for reader in readers):
+        raise AssertionError("the checkpoint was not read at another host")
+    return float(said[0])
+
+
+def run_reader(rank: int, folder: pathlib.Path) -> None:
+    """Rank 0 is at the host without the checkpoint, and reads it; rank 1 is where it lies, and links the hosts."""
+    import torch
+
+    from harmonaize import checkpoint, nccl
+
+    path = folder / "reader.id"
+    if rank == 0:
+        path.with_suffix(".new").write_bytes(bytes(nccl.UniqueId.new()))
+        path.with_suffix(".new").rename(path)
+    while not path.exists():
+        time.sleep(0.01)
+    communicator = nccl.Communicator.init(nccl.UniqueId(path.read_bytes()), 2, rank)
+    shapes = json.loads((folder / "shapes.json").read_text())
+    state = {name: torch.zeros(shape) for name, shape in shapes.items()}
+    communicator.barrier()
+    begin = time.monotonic()
+    with checkpoint.open(communicator) as saved:
+        if rank == 0:
+            if saved.place != "peer":
+                raise AssertionError(f"it was read from {saved.place}")
+            saved.read_into(state)
+            print(time.monotonic() - begin, flush=True)
+        communicator.barrier()
+    communicator.destroy()
 
 
 # A rank
@@ -247,18 +332,23 @@ def run_rank(options: argparse.Namespace) -> None:
     state = make_state(options.megabytes, options.tensors)
     matrix = torch.rand(_MATRIX, _MATRIX)
 
-    def steps() -> float:
+    def steps() -> tuple[int, float]:
+        """Returns how many steps were taken, and their seconds."""
         begin = time.monotonic()
-        for _ in range(options.steps):
+        count = 0
+        while time.monotonic() - begin < options.interval:
             torch.mm(matrix, matrix)
-        return (time.monotonic() - begin) / options.steps
+            count += 1
+        return count, time.monotonic() - begin
 
     steps()
-    alone = statistics.mean(steps() for _ in range(2))
+    count, seconds = steps()
+    alone = seconds / count
     way = WAYS[options.way](pathlib.Path(options.folder))
     waits: list[float] = []
     stalls: list[float] = []
     means: list[float] = []
+    wholes: list[float] = []
     for _ in range(options.saves):
         for tensor in state.values():
             tensor.add_(1)
@@ -269,7 +359,9 @@ def run_rank(options: argparse.Namespace) -> None:
         begin = time.monotonic()
         way.save(state)
         stalls.append(time.monotonic() - begin)
-        means.append(steps())
+        count, seconds = steps()
+        means.append(seconds / count)
+        wholes.append((waits[-1] + stalls[-1] + seconds) / count)
     way.finish()
     wanted = {name: float(tensor[0, 0]) for name, tensor in state.items()}
     for tensor in state.values():
@@ -279,7 +371,8 @@ def run_rank(options: argparse.Namespace) -> None:
     if reads and any(float(tensor[-1, -1]) != wanted[name] for name, tensor in state.items()):
         raise AssertionError("another state was read than was saved")
     dist.barrier()
-    print(json.dumps({"waits": waits, "stalls": stalls, "steps": means, "alone": [alone], "reads": reads}), flush=True)
+    found = {"waits": waits, "stalls": stalls, "steps": means, "wholes": wholes, "alone": [alone], "reads": reads}
+    print(json.dumps(found), flush=True)
 
 
 # The run
@@ -292,34 +385,46 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def daemon(folder: pathlib.Path) -> typing.Iterator[None]:
-    """A daemon for the run, unless there is one."""
-    if "HARMONAIZE_SOCKET" in os.environ:
-        yield
-        return
-    path = folder / "d.sock"
-    configuration = folder / "provider.toml"
-    configuration.write_text(f'[state]\npath = "{folder}/state"\n[calibration]\nagain = false\n')
+def daemon(folder: pathlib.Path, host: int, variable: str) -> typing.Iterator[None]:
+    """A daemon whose socket the variable names."""
+    own = folder / f"host{host}"
+    own.mkdir()
+    path = own / "d.sock"
+    configuration = own / "provider.toml"
+    configuration.write_text(
+        f'[state]\npath = "{own}/state"\n[calibration]\nagain = false\n[checkpoint]\nstore = "{folder}/provider"\n'
+        f'[cluster]\naddress = "127.0.0.{host}:0"\nkey_file = "{folder}/key"\n'
+    )
     command = [str(BUILD / "bin" / "harmonaized"), "--socket", str(path), "--config", str(configuration)]
-    with (folder / "daemon.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+    with (own / "daemon.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         deadline = time.monotonic() + _START_SECONDS
         while not path.exists():
             if process.poll() is not None or time.monotonic() > deadline:
-                sys.exit(f"the daemon has not come up:\n{(folder / 'daemon.log').read_text()}")
+                sys.exit(f"the daemon has not come up:\n{(own / 'daemon.log').read_text()}")
             time.sleep(0.05)
-        os.environ["HARMONAIZE_SOCKET"] = str(path)
+        os.environ[variable] = str(path)
         try:
             yield
         finally:
             process.send_signal(signal.SIGTERM)
 
 
+@contextlib.contextmanager
+def daemons(folder: pathlib.Path) -> typing.Iterator[None]:
+    """The daemon of the ranks that save, and one of another host."""
+    key = folder / "key"
+    key.touch(0o600)
+    key.write_text(secrets.token_hex(32))
+    with daemon(folder, 1, "HARMONAIZE_SOCKET"), daemon(folder, 2, "HARMONAIZE_PEER_SOCKET"):
+        yield
+
+
 def run_way(options: argparse.Namespace, way: str, folder: pathlib.Path) -> dict[str, typing.Any] | str:
     """Returns what the slowest rank has measured, or why there is nothing."""
-    own = folder / way.replace(" ", "").replace(",", "-")
+    own = folder / "".join(one for one in way if one.isalnum())
     own.mkdir()
     command = [sys.executable, __file__, "--way", way, "--folder", str(own)]
-    command += [f"--{name}={getattr(options, name)}" for name in ("megabytes", "tensors", "ranks", "saves", "steps")]
+    command += [f"--{name}={getattr(options, name)}" for name in ("megabytes", "tensors", "ranks", "saves", "interval")]
     common = {
         **os.environ,
         "MASTER_ADDR": "127.0.0.1",
@@ -344,21 +449,25 @@ def run_way(options: argparse.Namespace, way: str, folder: pathlib.Path) -> dict
     return {
         **{
             what: [max(times) for times in zip(*(answer[what] for answer in answers), strict=True)]
-            for what in ("waits", "stalls", "steps", "alone")
+            for what in ("waits", "stalls", "steps", "wholes", "alone")
         },
-        "reads": {place: max(answer["reads"][place] for answer in answers) for place in answers[0]["reads"]},
+        "reads": {
+            place: max(answer["reads"][place] for answer in answers if place in answer["reads"])
+            for place in answers[0]["reads"]
+        },
     }
 
 
 def line(way: str, found: dict[str, typing.Any] | str, best: float) -> str:
     if isinstance(found, str):
-        return f"{way:28} {found}"
+        return f"{way:30} {found}"
     later = statistics.median(found["stalls"][1:])
-    reads = "".join(f"{found['reads'].get(place, float('nan')) * 1e3:9.0f}" for place in ("memory", "storage"))
+    reads = "".join(f"{found['reads'].get(place, float('nan')) * 1e3:9.0f}" for place in PLACES)
     return (
-        f"{way:28}{found['stalls'][0] * 1e3:9.1f}{later * 1e3:9.1f}{later / best:8.1f}"
+        f"{way:30}{found['stalls'][0] * 1e3:9.1f}{later * 1e3:9.1f}{later / best:8.1f}"
         f"{statistics.median(found['waits'][1:]) * 1e3:9.1f}"
-        f"{statistics.mean(found['steps'][1:]) / found['alone'][0]:8.2f}{reads}"
+        f"{statistics.mean(found['steps'][1:]) / found['alone'][0]:8.2f}"
+        f"{statistics.mean(found['wholes'][1:]) / found['alone'][0]:8.2f}{reads}"
     ).replace("nan", "  -")
 
 
@@ -368,29 +477,34 @@ def main() -> None:
     parser.add_argument("--tensors", type=int, default=300, help="in so many tensors (default: 300)")
     parser.add_argument("--ranks", type=int, default=1, help="default: 1")
     parser.add_argument("--saves", type=int, default=5, help="default: 5")
-    parser.add_argument("--steps", type=int, default=50, help="steps after each save (default: 50)")
+    parser.add_argument("--interval", type=float, default=10, help="seconds of steps after each save (default: 10)")
     parser.add_argument(
         "--ways", default=";".join(WAYS), help=f"of these, separated by ';' (default: all): {';'.join(WAYS)}"
     )
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="where files are written")
     parser.add_argument("--json", help="file for the numbers")
     parser.add_argument("--way", help=argparse.SUPPRESS)
+    parser.add_argument("--reader", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.reader is not None:
+        run_reader(options.reader, pathlib.Path(options.folder))
+        return
     if options.way is not None:
         run_rank(options)
         return
     if options.saves < 2:  # noqa: PLR2004
         parser.error("--saves has to be 2 or more: the first one is apart")
     results: dict[str, typing.Any] = {}
-    with tempfile.TemporaryDirectory(prefix="harmonaize-", dir=options.folder) as name, daemon(pathlib.Path(name)):
-        for way in options.ways.split(";"):
+    for way in options.ways.split(";"):
+        # Daemons that another way's ranks have linked would have copies at both hosts.
+        with tempfile.TemporaryDirectory(prefix="harmonaize-", dir=options.folder) as name, daemons(pathlib.Path(name)):
             results[way] = run_way(options, way, pathlib.Path(name))
-            print(f"{way}: {results[way]}", file=sys.stderr, flush=True)
+        print(f"{way}: {results[way]}", file=sys.stderr, flush=True)
     measured = {way: found for way, found in results.items() if not isinstance(found, str)}
     later = {way: statistics.median(found["stalls"][1:]) for way, found in measured.items()}
     size = f"{options.megabytes} MB in {options.tensors} tensors, {options.ranks} ranks"
     print(f"{size}; milliseconds, and ratios to the least stall")
-    print(f"{'':28}{'first':>9}{'later':>9}{'ratio':>8}{'wait':>9}{'step':>8}{'memory':>9}{'storage':>9}")
+    print(f"{'':30}{'first':>9}{'later':>9}{'ratio':>8}{'wait':>9}{'step':>8}{'whole':>8}" + "".join(f"{place:>9}" for place in PLACES))
     for way, found in results.items():
         print(line(way, found, min(later.values())))
     if options.json:
