@@ -444,7 +444,7 @@ typedef struct hzCheckpointerConfig {
 
 /// Makes a rank's end of the saving, and stores it into `*saver`. `config` may be NULL. The
 /// communicator has to stay until the last save. Memory for twice the rank's shards is taken with
-/// the first two saves.
+/// the first save and soon after it.
 /// Errors: ncclInvalidArgument for a configuration that none can have; ncclInvalidUsage while
 /// `comm` is not ready, or for HZ_PROVIDER_STORE where there is none; ncclSystemError if there is
 /// no harmonaize-writer (HARMONAIZE_WRITER names it).

@@ -9,7 +9,7 @@
 # client, and cli_document_fuzzer gives its tables foreign documents.
 set(HARMONAIZE_ROUND_ASAN
     base_test topology_files_test ipc_test memory_test probing_counters_test checkpoint_test store_test writer_test
-    client_device_memory_test client_region_pages_test client_rendezvous_test
+    client_device_memory_test client_prepared_memory_test client_region_pages_test client_rendezvous_test
     shim_config_test shim_debug_log_test shim_face_test shim_fallback_test shim_live_test
     shim_no_memory_test shim_version_test
     executor_test executor_allocation_test
@@ -30,7 +30,7 @@ set(HARMONAIZE_ROUND_ASAN
 # strangers in, all but links and strangers); log_test, whose writer daemon_threads_test has; and
 # calibration_test, whose threads daemon_threads_test and planner_test have.
 set(HARMONAIZE_ROUND_TSAN
-    client_device_memory_test client_region_pages_test client_rendezvous_test
+    client_device_memory_test client_prepared_memory_test client_region_pages_test client_rendezvous_test
     executor_test
     transport_links_test transport_strangers_test
     daemon_threads_test daemon_nats_test daemon_sources_test daemon_transfer_test hosts_checkpoints_test

@@ -151,6 +151,7 @@ Status Checkpointer::Commit() {
   if (has_provider_store()) request.flags |= kSaveToStore;
   HZ_RETURN_IF_ERROR(session_->Call<EmptyReply>(request).status());
   next_slot_ = (begun.slot + 1) % slots_.size();
+  PrepareNext();
   if (records_.size() == kMostRecords) records_.pop_front();
   records_.push_back(
       {.step = begun.identity.step, .round = begun.round, .save = begun.identity.save});
@@ -197,14 +198,31 @@ Status Checkpointer::MakeRoom(Slot* slot) {
     slot->buffer.reset();
   }
   slot->is_spoilt = false;
-  const uint64_t bytes = layout_.bytes + layout_.bytes / kSpareDivisor;
-  HZ_ASSIGN_OR_RETURN(slot->buffer, SaveBuffer::Lend(session_, member_, bytes));
+  HZ_ASSIGN_OR_RETURN(SharedMemory memory,
+                      MemoryFor(layout_.bytes + layout_.bytes / kSpareDivisor));
+  HZ_ASSIGN_OR_RETURN(slot->buffer, SaveBuffer::Lend(session_, member_, std::move(memory)));
   if (writer_ == nullptr) return Status::Ok();
-  const Status lent =
-      writer_->Lend({.index = static_cast<uint32_t>(slot - slots_.data()), .bytes = bytes},
-                    slot->buffer->descriptor());
+  const Status lent = writer_->Lend(
+      {.index = static_cast<uint32_t>(slot - slots_.data()), .bytes = slot->buffer->bytes()},
+      slot->buffer->descriptor());
   if (!lent.ok()) LoseWriter(lent);
   return Status::Ok();
+}
+
+/// Returns memory of at least so many bytes: what was prepared, if it is enough.
+Result<SharedMemory> Checkpointer::MemoryFor(uint64_t bytes) {
+  const std::unique_ptr<PreparedMemory> prepared = std::exchange(prepared_, nullptr);
+  if (prepared != nullptr && prepared->bytes() >= bytes) {
+    std::optional<SharedMemory> memory = prepared->Take();
+    if (memory.has_value()) return std::move(*memory);
+  }
+  return MakeSaveMemory(bytes);
+}
+
+/// Has memory made for the next save, beside the rank's work, if it has none yet.
+void Checkpointer::PrepareNext() {
+  if (slots_[next_slot_].buffer != nullptr || prepared_ != nullptr) return;
+  prepared_ = std::make_unique<PreparedMemory>(slots_[1 - next_slot_].buffer->bytes());
 }
 
 /// Waits until all ranks have what this one has saved before, and voids what lies in the slot.
@@ -375,6 +393,7 @@ Status Checkpointer::Await(uint64_t step, Place place, milliseconds timeout) {
 Status Checkpointer::Close() {
   begun_.reset();
   writer_.reset();
+  prepared_.reset();
   Status first;
   for (Slot& slot : slots_) {
     if (slot.buffer == nullptr) continue;

@@ -16,6 +16,7 @@
 #include "src/checkpoint/shard.h"
 #include "src/checkpoint/store_format.h"
 #include "src/checkpoint/writer_messages.h"
+#include "src/client/checkpoint/prepared_memory.h"
 #include "src/client/checkpoint/provider_store.h"
 #include "src/client/checkpoint/save_buffer.h"
 #include "src/client/checkpoint/writer_process.h"
@@ -109,6 +110,8 @@ class Checkpointer {
 
   Status LayOut(std::vector<checkpoint::Shard> shards);
   Status MakeRoom(Slot* slot);
+  Result<SharedMemory> MemoryFor(uint64_t bytes);
+  void PrepareNext();
   Status AwaitWriter(const Slot& slot);
   Result<BeginSaveReply> AwaitRound(const Slot& slot, uint64_t step);
   Status HandOver(const BegunSave& begun);
@@ -131,6 +134,7 @@ class Checkpointer {
   checkpoint::PartLayout layout_;
   std::array<Slot, 2> slots_;
   size_t next_slot_ = 0;
+  std::unique_ptr<PreparedMemory> prepared_;  ///< For the next slot, which has no buffer yet.
   std::optional<BegunSave> begun_;
   std::unique_ptr<WriterProcess> writer_;
   std::deque<SaveRecord> records_;  ///< The newest last.

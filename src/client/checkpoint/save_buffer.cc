@@ -1,7 +1,5 @@
 #include "src/client/checkpoint/save_buffer.h"
 
-#include <sys/mman.h>
-
 #include <utility>
 
 #include "src/ipc/messages.h"
@@ -9,14 +7,9 @@
 namespace harmonaize {
 
 Result<std::unique_ptr<SaveBuffer>> SaveBuffer::Lend(std::shared_ptr<Session> session,
-                                                     uint32_t member, uint64_t bytes) {
-  // Huge pages of the host's pool are few, and no operation works on this memory.
-  HZ_ASSIGN_OR_RETURN(SharedMemory memory, CreateSharedMemory("harmonaize-checkpoint", bytes));
-  madvise(memory.mapping.data(), memory.mapping.size(), MADV_HUGEPAGE);
-  madvise(memory.mapping.data(), memory.mapping.size(), MADV_DONTDUMP);
-  madvise(memory.mapping.data(), memory.mapping.size(), MADV_DONTFORK);
+                                                     uint32_t member, SharedMemory memory) {
   LendBufferRequest request;
-  request.bytes = bytes;
+  request.bytes = memory.mapping.size();
   request.member = member;
   const int descriptors[] = {memory.descriptor.get()};
   HZ_ASSIGN_OR_RETURN(const LendBufferReply reply,

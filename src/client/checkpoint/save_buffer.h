@@ -13,14 +13,13 @@ namespace harmonaize {
 
 /// Shared memory that a rank saves its part of a checkpoint in. The daemon keeps what lies in it
 /// when the process has ended. Its pages are the process's own: its threads touch them first, so
-/// the process's control group pays for them. Core dumps leave it out, and forked children do not
-/// have it.
+/// the process's control group pays for them.
 class SaveBuffer {
  public:
-  /// Makes a buffer of at least so many bytes, and lends it to the daemon for the rank of a member.
-  /// Errors: kSystemError if there is no memory; the daemon's, if a quota is used up.
+  /// Lends memory of MakeSaveMemory to the daemon, for the rank of a member. Errors: the daemon's,
+  /// if a quota is used up.
   static Result<std::unique_ptr<SaveBuffer>> Lend(std::shared_ptr<Session> session, uint32_t member,
-                                                  uint64_t bytes);
+                                                  SharedMemory memory);
   SaveBuffer(const SaveBuffer&) = delete;
   SaveBuffer& operator=(const SaveBuffer&) = delete;
 
