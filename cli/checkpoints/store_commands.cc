@@ -123,7 +123,7 @@ Result<std::string> Show(const StoreOptions& options) {
 // ---------------------------------------------------------------------------------------------
 // Verifying
 
-/// What was found of one checkpoint.
+/// The outcome of looking at one checkpoint.
 struct Finding {
   uint64_t step = 0;
   store::Verdict verdict = {};

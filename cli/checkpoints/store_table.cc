@@ -31,7 +31,7 @@ std::string StateOf(const CheckpointSummary& one) {
   return one.is_kept ? "kept" : "committed";
 }
 
-/// Who has saved a tensor, in how many pieces.
+/// The pieces of a tensor, and the ranks that have saved them.
 struct Savers {
   uint64_t shards = 0;
   std::set<int32_t> ranks = {};

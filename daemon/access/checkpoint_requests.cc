@@ -121,7 +121,7 @@ class CheckpointRequest {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<PostChoiceRequest>());
     HZ_ASSIGN_OR_RETURN(Communicator * communicator, Find(request.member));
     if (RankOf(request.member) != 0) return InvalidUsage("rank 0 chooses for all ranks");
-    keeper().Post(*communicator, FieldText(request.choice));
+    keeper().choices().Post(*communicator, FieldText(request.choice));
     return Reply(EmptyReply{});
   }
 
@@ -129,7 +129,7 @@ class CheckpointRequest {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<HearChoiceRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
     HZ_ASSIGN_OR_RETURN(const std::optional<std::string> choice,
-                        keeper().Hear(*communicator, RankOf(request.member)));
+                        keeper().choices().Hear(*communicator, RankOf(request.member)));
     HearChoiceReply reply;
     reply.is_there = choice.has_value() ? 1 : 0;
     SetFieldText(reply.choice, choice.value_or(""));

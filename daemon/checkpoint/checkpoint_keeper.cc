@@ -1,13 +1,12 @@
 #include "daemon/checkpoint/checkpoint_keeper.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/checkpoint/save_news.h"
 #include "daemon/checkpoint/saves_document.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator.h"
@@ -21,7 +20,6 @@
 #include "src/base/mix_bits.h"
 #include "src/base/random.h"
 #include "src/base/wall_clock.h"
-#include "src/events/event_data.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -66,6 +64,7 @@ CheckpointKeeper::CheckpointKeeper(const Services& services)
                 .loop = services.loop,
                 .on_settled = [this](const RoundToStore& round,
                                      const Status& status) { OnStored(round, status); }}),
+      choices_(services.communicators),
       next_look_(services.loop) {}
 
 CheckpointKeeper::Saves& CheckpointKeeper::SavesOf(const Communicator& communicator) {
@@ -209,28 +208,6 @@ Result<CheckpointKeeper::Saved> CheckpointKeeper::SavedBy(const Communicator& co
   return found->second.complete;
 }
 
-void CheckpointKeeper::Post(Communicator& communicator, std::string choice) {
-  Saves& saves = SavesOf(communicator);
-  HostGroup* const group = communicator.host_group();
-  if (group != nullptr) {
-    const ChoiceMessage message = {.about = saves.key,
-                                   .number = saves.choices.last() + 1,
-                                   .choice = {choice.begin(), choice.end()}};
-    if (group->is_home()) {
-      group->TellHosts(message);
-    } else {
-      group->TellHome(message);
-    }
-  }
-  saves.choices.Post(std::move(choice));
-}
-
-Result<std::optional<std::string>> CheckpointKeeper::Hear(const Communicator& communicator,
-                                                          int rank) {
-  if (communicator.state() != Communicator::State::kReady) return communicator.failure();
-  return SavesOf(communicator).choices.Hear(rank);
-}
-
 // ---------------------------------------------------------------------------------------------
 // At the home
 
@@ -277,17 +254,12 @@ void CheckpointKeeper::TellSaved(const Communicator& communicator, const Saves& 
                                  bool at_peer) {
   if (!services_.events->MayTellMore(communicator)) return;
   const double began = at_peer ? saves.completed_seconds : saves.begun_seconds;
-  const double took = std::max(0.0, UnixSeconds() - began);
-  EventData data(EventType::kCheckpointSaved,
-                 fmt::format("all ranks have step {} in {}", saves.complete.step,
-                             at_peer ? "the memory of other hosts, too" : "memory"));
-  data.Set(fields::kStep, saves.complete.step)
-      .Set(fields::kWhere, at_peer ? "peer" : "memory")
-      .Set(fields::kBytes, saves.rounds->bytes())
-      .Set(fields::kTookSeconds, took)
-      .Set(fields::kStallSeconds, saves.rounds->stall_seconds());
   services_.events->Tell(*communicator.job(),
-                         {.type = EventType::kCheckpointSaved, .data = std::move(data)});
+                         NewsOfMemory({.step = saves.complete.step,
+                                       .at_peer = at_peer,
+                                       .bytes = saves.rounds->bytes(),
+                                       .took_seconds = std::max(0.0, UnixSeconds() - began),
+                                       .stall_seconds = saves.rounds->stall_seconds()}));
 }
 
 /// Notes at a host what the home has found.
@@ -319,7 +291,6 @@ void CheckpointKeeper::FollowStoring(const Communicator& communicator, const Sav
       .round = round,
       .tenant = communicator.tenant().identity,
       .job = JobTable::KeyOf(*communicator.job()),
-      .job_name = communicator.job()->id.text(),
       .id = {.step = saves.rounds->step(), .save = SaveNumber(saves.key, round)},
       .bytes = saves.rounds->bytes(),
       .begun_seconds = saves.begun_seconds,
@@ -357,25 +328,12 @@ void CheckpointKeeper::OnStored(const RoundToStore& round, const Status& status)
 
 void CheckpointKeeper::TellStored(const RoundToStore& round, const Status& status) {
   if (!services_.events->MayTellMore(round.tenant)) return;
-  const EventType type = status.ok() ? EventType::kCheckpointSaved : EventType::kCheckpointLost;
-  // What the system says of the provider's folder is not for tenants.
-  const std::string why =
-      status.code() == Code::kInvalidUsage ? status.message() : "the store could not take it";
-  EventData data(
-      type, status.ok()
-                ? fmt::format("step {} is in the provider's store", round.id.step)
-                : fmt::format("step {} is not in the provider's store: {}", round.id.step, why));
-  data.Set(fields::kStep, round.id.step).Set(fields::kWhere, "storage");
-  if (status.ok()) {
-    data.Set(fields::kBytes, round.bytes)
-        .Set(fields::kTookSeconds, std::max(0.0, UnixSeconds() - round.begun_seconds));
-  }
-  JobEvents::News news = {.type = type, .data = std::move(data)};
+  JobEvents::News news = NewsOfStore(round, status, UnixSeconds() - round.begun_seconds);
   Job* const job = services_.jobs->FindById(round.job.second, round.job.first);
   if (job != nullptr) {
     services_.events->Tell(*job, std::move(news));
   } else {
-    services_.events->TellOfPast(round.tenant, round.job_name, std::move(news));
+    services_.events->TellOfPast(round.tenant, round.job.second.text(), std::move(news));
   }
 }
 
@@ -522,7 +480,7 @@ void CheckpointKeeper::OnMessage(transport::PeerId peer, const ClusterMessage& m
   others_.OnMessage(peer, message);
   if (!parts_.empty() || !others_.empty()) Watch();
   if (const auto* stored = message.As<PartStoredMessage>()) storage_.OnMessage(peer, *stored);
-  if (const auto* choice = message.As<ChoiceMessage>()) OnChoice(peer, *choice);
+  if (const auto* choice = message.As<ChoiceMessage>()) choices_.OnMessage(peer, *choice);
   if (const auto* round = message.As<RoundCompleteMessage>()) OnRoundComplete(peer, *round);
 }
 
@@ -541,19 +499,6 @@ void CheckpointKeeper::OnPartSaved(transport::PeerId peer, const PartSavedMessag
             .bytes = message.bytes,
             .stall_seconds = message.stall_seconds},
            peer, message.to_store);
-}
-
-/// The home passes a choice on to the other hosts.
-void CheckpointKeeper::OnChoice(transport::PeerId peer, const ChoiceMessage& message) {
-  Communicator* const communicator = services_.communicators->FindByKey(message.about);
-  HostGroup* const group = communicator == nullptr ? nullptr : communicator->host_group();
-  if (group == nullptr) return;
-  const bool may_tell =
-      group->is_home() ? group->MaySpeakFor(0, peer) : group->roster().home == peer;
-  if (!may_tell) return;
-  if (group->is_home()) group->TellHosts(message, group->roster().HostOf(peer));
-  SavesOf(*communicator)
-      .choices.Take(message.number, {message.choice.begin(), message.choice.end()});
 }
 
 void CheckpointKeeper::OnRoundComplete(transport::PeerId peer,
@@ -575,6 +520,7 @@ void CheckpointKeeper::OnRoundComplete(transport::PeerId peer,
 
 void CheckpointKeeper::OnEnded(const Communicator& communicator) {
   saves_.erase(communicator.id());
+  choices_.OnEnded(communicator);
 }
 
 void CheckpointKeeper::Watch() {

@@ -12,10 +12,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "daemon/checkpoint/choice_board.h"
 #include "daemon/checkpoint/kept_parts.h"
 #include "daemon/checkpoint/other_hosts_parts.h"
 #include "daemon/checkpoint/part_eraser.h"
+#include "daemon/checkpoint/rank_choices.h"
 #include "daemon/checkpoint/replication_queue.h"
 #include "daemon/checkpoint/round_storage.h"
 #include "daemon/checkpoint/save_rounds.h"
@@ -108,11 +108,8 @@ class CheckpointKeeper final : public CommunicatorObserver {
   /// SavesDocument. `communicator` is one of the job's; nullptr: other hosts are not asked.
   void List(const Job& job, const Communicator* communicator, const Listed& listed);
 
-  /// Tells all ranks of a communicator what its rank 0, which is of this host, has chosen.
-  void Post(Communicator& communicator, std::string choice);
-  /// Returns the next choice for a rank of this host; nullopt if it has not been made. Errors:
-  /// those of ChoiceBoard::Hear; the communicator's failure.
-  Result<std::optional<std::string>> Hear(const Communicator& communicator, int rank);
+  /// What rank 0 of a communicator chooses for all.
+  RankChoices& choices() { return choices_; }
 
   /// Takes in a message of another daemon, if it is about checkpoints.
   void OnMessage(transport::PeerId peer, const ClusterMessage& message);
@@ -128,7 +125,6 @@ class CheckpointKeeper final : public CommunicatorObserver {
     uint64_t key = 0;  ///< The same at all its hosts: saves are numbered by it.
     std::optional<SaveRounds> rounds = {};  ///< At the home.
     Saved complete = {};
-    ChoiceBoard choices = {};
     // At the home: whether the open round is to be stored, and which hosts the ranks' parts are at.
     bool to_store = false;
     std::vector<transport::PeerId> of_rank = {};
@@ -148,7 +144,6 @@ class CheckpointKeeper final : public CommunicatorObserver {
   void TakePart(Communicator& communicator, const SaveRounds::Part& part, transport::PeerId from,
                 bool to_store);
   void OnPartSaved(transport::PeerId peer, const PartSavedMessage& message);
-  void OnChoice(transport::PeerId peer, const ChoiceMessage& message);
   void OnRoundComplete(transport::PeerId peer, const RoundCompleteMessage& message);
   void Complete(const Communicator& communicator, const Saved& saved, const Status& failure);
   /// The home tells the other hosts what it has found.
@@ -173,6 +168,7 @@ class CheckpointKeeper final : public CommunicatorObserver {
   OtherHostsParts others_;
   StoredParts stored_;
   RoundStorage storage_;
+  RankChoices choices_;
   ReplicationQueue replication_;
   uint64_t refreshed_ns_ = 0;        ///< When other hosts were asked last to go on keeping copies.
   std::map<uint64_t, Saves> saves_;  ///< By Communicator::id.

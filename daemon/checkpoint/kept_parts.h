@@ -15,7 +15,7 @@
 
 namespace harmonaize::daemon {
 
-/// What lies in a buffer that a rank has lent.
+/// The state of a buffer that a rank has lent.
 enum class PartState : uint8_t {
   kNothing,    ///< Nothing whole: it was never written, or is being overwritten.
   kCommitted,  ///< A part. Whether the other ranks have theirs is not known.

@@ -31,7 +31,6 @@ struct RoundToStore {
   uint64_t round = 0;
   TenantIdentity tenant = {};
   JobTable::Key job = {};
-  std::string job_name = {};  ///< As events name it.
   checkpoint::CheckpointId id = {};
   uint64_t bytes = 0;
   double begun_seconds = 0;                     ///< When the first part came, since 1970.
