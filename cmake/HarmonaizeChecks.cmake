@@ -51,7 +51,8 @@ if(HARMONAIZE_BUILD_TESTS)
     add_test(NAME check_libc
              COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/check-libc.py"
                      $<TARGET_FILE:harmonaize_nccl> $<TARGET_FILE:harmonaize_preload>
-                     $<TARGET_FILE:harmonaize_writer>)
+                     $<$<BOOL:$<TARGET_PROPERTY:harmonaize_writer,HARMONAIZE_SELF_CONTAINED>>:$<TARGET_FILE:harmonaize_writer>>
+             COMMAND_EXPAND_LISTS)
     add_test(NAME install_test
              COMMAND "${PROJECT_SOURCE_DIR}/tests/install/run.sh" "${PROJECT_BINARY_DIR}")
     set_tests_properties(install_test PROPERTIES TIMEOUT 120)

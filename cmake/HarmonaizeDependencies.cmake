@@ -19,6 +19,9 @@ find_package(Boost 1.74 REQUIRED)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
 # For files of PyTorch, which are ZIP archives.
 find_package(ZLIB REQUIRED)
+# The same as archives, for what is brought into containers whose images may have neither.
+find_library(CRYPTO_ARCHIVE libcrypto.a HINTS ${CRYPTO_LIBRARY_DIRS})
+find_library(ZLIB_ARCHIVE libz.a)
 # For the daemon's logs of events.
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 # For the daemon's HTTP server, and the sources that it polls.

@@ -431,16 +431,19 @@ typedef struct hzCheckpointerConfig {
   /// missing. HZ_PROVIDER_STORE: the provider stores them, as many and as fast as it likes;
   /// `format`, `keep`, `most_bytes_per_second` and `linger_seconds` do not count then.
   const char* folder;
-  /// "safetensors" (also NULL), "dcp" or "ucp": the form in which an export takes no copies.
+  /// "safetensors", "dcp" or "ucp": the form in which an export takes no copies. NULL: as
+  /// [checkpoint] format of the job's requirements states, or else "safetensors".
   const char* format;
-  int keep;                      ///< How many checkpoints stay in the folder, the newest; 0: all.
+  /// How many checkpoints stay in the folder, the newest; 0: all. -1: as [checkpoint] keep of the
+  /// job's requirements states, or else 2.
+  int keep;
   double most_bytes_per_second;  ///< At which this rank's writer writes; 0: as fast as it can.
   double linger_seconds;         ///< For how long the writer goes on when the rank has ended.
   int threads;                   ///< That copy; 0: the rank's share of its processors.
 } hzCheckpointerConfig_t;
 
 #define HZ_CHECKPOINTER_CONFIG_INITIALIZER \
-  { sizeof(hzCheckpointerConfig_t), NULL, NULL, 2, 0, 600, 0 }
+  { sizeof(hzCheckpointerConfig_t), NULL, NULL, -1, 0, 600, 0 }
 
 /// Makes a rank's end of the saving, and stores it into `*saver`. `config` may be NULL. The
 /// communicator has to stay until the last save. Memory for twice the rank's shards is taken with

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Holds that what is loaded into tenants needs no newer C library than containers of supported systems have: Ubuntu
-22.04 has glibc 2.35, RHEL 9 has 2.34. A symbol of a newer one creeps in with a call, or with the C++ runtime that is
-linked into the library.
+"""Holds that what goes into containers needs no newer C library than those of supported systems have, and no library
+besides: Ubuntu 22.04 has glibc 2.35, RHEL 9 has 2.34. A symbol of a newer one creeps in with a call, or with the C++
+runtime that is linked statically.
 
-    scripts/check-libc.py LIBRARY...    checks shared libraries by readelf
+    scripts/check-libc.py LIBRARY...    checks shared libraries, and programs, by readelf
     scripts/check-libc.py --self-test   checks the checker on what readelf says of made-up libraries
 """
 
@@ -20,6 +20,10 @@ NEEDED = re.compile(r"\bUND (\S+?)@+GLIBC_(\d+)\.(\d+)")
 # A feature of the loader that the library needs: "0x00a0:   Name: GLIBC_ABI_DT_RELR  Flags: none  Version: 7". The
 # first there was came with 2.36.
 FEATURE = re.compile(r"\bName: (GLIBC_ABI_\w+)")
+# A library that has to be there: " 0x0000000000000001 (NEEDED)             Shared library: [libc.so.6]".
+LIBRARY = re.compile(r"\(NEEDED\)\s+Shared library: \[([^]]+)\]")
+# Those that each image with glibc has.
+OF_GLIBC = re.compile(r"(ld-linux.*|libc|libdl|libm|libpthread|librt)\.so\.\d+")
 
 
 def newer_symbols(said):
@@ -31,14 +35,19 @@ def newer_symbols(said):
     return newer
 
 
+def other_libraries(said):
+    """What readelf's dynamic section says is needed of an image besides glibc."""
+    return [f"needs {name}" for name in LIBRARY.findall(said) if not OF_GLIBC.fullmatch(name)]
+
+
 def check(library):
     """What is wrong with the library, as lines to print."""
-    said = subprocess.run(["readelf", "--wide", "--dyn-syms", "--version-info", library], check=True,
+    said = subprocess.run(["readelf", "--wide", "--dynamic", "--dyn-syms", "--version-info", library], check=True,
                           capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
     if not NEEDED.search(said):
         return [f"{library}: needs no symbol of glibc, which cannot be: is it a shared library?"]
-    return [f"{library}: {line}, and containers with glibc {MOST[0]}.{MOST[1]} could not load it"
-            for line in newer_symbols(said)]
+    return [f"{library}: {line}, and containers with nothing but glibc {MOST[0]}.{MOST[1]} could not load it"
+            for line in newer_symbols(said) + other_libraries(said)]
 
 
 # Each: a line of readelf, and what it is complained of; None for nothing.
@@ -52,6 +61,10 @@ SELF_TESTS = [
     ("  0x0080:   Name: GLIBC_ABI_DT_RELR  Flags: none  Version: 7", "GLIBC_ABI_DT_RELR needs glibc 2.36"),
     ("  0x0090:   Name: GLIBC_2.34  Flags: none  Version: 8", None),
     ("   5: 0000000000000000     0 NOTYPE  WEAK   DEFAULT  UND __gmon_start__", None),
+    (" 0x0000000000000001 (NEEDED)             Shared library: [libm.so.6]", None),
+    (" 0x0000000000000001 (NEEDED)             Shared library: [ld-linux-aarch64.so.1]", None),
+    (" 0x0000000000000001 (NEEDED)             Shared library: [libcrypto.so.3]", "needs libcrypto.so.3"),
+    (" 0x000000000000000e (SONAME)             Library soname: [libnccl.so.2]", None),
 ]
 
 
@@ -59,7 +72,7 @@ def self_test():
     """Returns how many self-tests have failed."""
     failures = 0
     for line, expected in SELF_TESTS:
-        found = newer_symbols(line + "\n")
+        found = newer_symbols(line + "\n") + other_libraries(line + "\n")
         if found != ([] if expected is None else [expected]):
             failures += 1
             print(f"self-test: expected {expected!r} of {line!r}, got {found}")
@@ -79,7 +92,7 @@ def main():
     wrong = [line for library in arguments.libraries for line in check(library)]
     for line in wrong:
         print(line)
-    print(f"{len(arguments.libraries)} libraries, {len(wrong)} wrong symbols")
+    print(f"{len(arguments.libraries)} libraries, {len(wrong)} wrong needs")
     return 1 if wrong else 0
 
 

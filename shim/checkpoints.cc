@@ -14,6 +14,8 @@
 #include "shim/daemon_call.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
+#include "shim/job_calls.h"
+#include "shim/storage_terms.h"
 #include "src/checkpoint/shard.h"
 #include "src/client/checkpoint/checkpointer.h"
 #include "src/client/checkpoint/provider_store.h"
@@ -131,38 +133,62 @@ Result<std::vector<std::byte*>> DataOf(const hzShard_t* given, const std::vector
   return data;
 }
 
-Result<CheckpointerOptions> OptionsOf(const hzCheckpointerConfig_t* config) {
+/// Stands for "as the job's requirements state" as hzCheckpointerConfig_t::keep.
+constexpr int kKeepAsStated = -1;
+
+/// Returns what the program says. What it leaves to the job's requirements is as
+/// CheckpointerOptions has it.
+Result<CheckpointerOptions> ExplicitOptions(const hzCheckpointerConfig_t& config) {
   CheckpointerOptions options;
-  if (config == nullptr) return options;
-  HZ_RETURN_IF_ERROR(CheckStruct(config, "config", "HZ_CHECKPOINTER_CONFIG_INITIALIZER"));
-  if (config->folder != nullptr) options.folder = config->folder;
-  if (config->format != nullptr) {
-    const auto format = checkpoint::StoreFormatOf(config->format);
+  if (config.folder != nullptr) options.folder = config.folder;
+  if (config.format != nullptr) {
+    const auto format = checkpoint::StoreFormatOf(config.format);
     if (!format.has_value()) {
       return InvalidArgument("format is '{}', and has to be safetensors, dcp or ucp",
-                             config->format);
+                             config.format);
     }
     options.format = *format;
   }
-  if (config->keep < 0 || static_cast<uint32_t>(config->keep) > checkpoint::kMostKept) {
-    return InvalidArgument("keep is {}", config->keep);
+  if (config.keep != kKeepAsStated) {
+    if (config.keep < 0 || static_cast<uint32_t>(config.keep) > checkpoint::kMostKept) {
+      return InvalidArgument("keep is {}", config.keep);
+    }
+    options.keep = static_cast<uint32_t>(config.keep);
   }
-  options.keep = static_cast<uint32_t>(config->keep);
   // Below 2^53, so that the number of bytes is exact.
-  if (!(config->most_bytes_per_second >= 0 && config->most_bytes_per_second < 0x1p53)) {
-    return InvalidArgument("most_bytes_per_second is {}", config->most_bytes_per_second);
+  if (!(config.most_bytes_per_second >= 0 && config.most_bytes_per_second < 0x1p53)) {
+    return InvalidArgument("most_bytes_per_second is {}", config.most_bytes_per_second);
   }
-  options.most_bytes_per_second = static_cast<uint64_t>(std::ceil(config->most_bytes_per_second));
-  if (!(config->linger_seconds >= 0 && config->linger_seconds <= checkpoint::kMostLingerSeconds)) {
-    return InvalidArgument("linger_seconds is {}, and may be up to {}", config->linger_seconds,
+  options.most_bytes_per_second = static_cast<uint64_t>(std::ceil(config.most_bytes_per_second));
+  if (!(config.linger_seconds >= 0 && config.linger_seconds <= checkpoint::kMostLingerSeconds)) {
+    return InvalidArgument("linger_seconds is {}, and may be up to {}", config.linger_seconds,
                            checkpoint::kMostLingerSeconds);
   }
-  options.linger_seconds = static_cast<uint32_t>(config->linger_seconds);
+  options.linger_seconds = static_cast<uint32_t>(config.linger_seconds);
   constexpr int kMostThreads = 64;
-  if (config->threads < 0 || config->threads > kMostThreads) {
-    return InvalidArgument("threads is {}, and may be up to {}", config->threads, kMostThreads);
+  if (config.threads < 0 || config.threads > kMostThreads) {
+    return InvalidArgument("threads is {}, and may be up to {}", config.threads, kMostThreads);
   }
-  options.threads = config->threads;
+  options.threads = config.threads;
+  return options;
+}
+
+/// Returns what the program says, and what the job's requirements say of the rest.
+Result<CheckpointerOptions> OptionsOf(const Communicator& communicator,
+                                      const hzCheckpointerConfig_t* given) {
+  if (given != nullptr) {
+    HZ_RETURN_IF_ERROR(CheckStruct(given, "config", "HZ_CHECKPOINTER_CONFIG_INITIALIZER"));
+  }
+  const hzCheckpointerConfig_t config =
+      given != nullptr ? *given : hzCheckpointerConfig_t HZ_CHECKPOINTER_CONFIG_INITIALIZER;
+  HZ_ASSIGN_OR_RETURN(CheckpointerOptions options, ExplicitOptions(config));
+  const bool says_all = config.keep != kKeepAsStated && config.format != nullptr;
+  // Both are about a folder of the program's.
+  if (says_all || options.folder.empty() || options.folder == kProviderStore) return options;
+  HZ_ASSIGN_OR_RETURN(const std::string job, JobOf(communicator));
+  const StorageTerms terms = GrantedStorageTerms(job);
+  if (config.keep == kKeepAsStated) options.keep = terms.keep.value_or(options.keep);
+  if (config.format == nullptr) options.format = terms.format.value_or(options.format);
   return options;
 }
 
@@ -253,13 +279,9 @@ Status StoreTensor(const SavedCheckpoint& saved, size_t index, hzShard_t* out) {
 
 Status StoreAdvice(ncclComm_t comm, const char** json) {
   HZ_RETURN_IF_ERROR(CheckPointer(json, "json"));
-  HZ_RETURN_IF_ERROR(CheckHandle(comm));
-  if (Forwarding()) return InvalidUsage("calls go to stock NCCL, which advises nobody");
-  const std::string job = comm->communicator->job();
-  if (job.empty()) return InvalidUsage("the communicator is not ready, so it has no job");
+  HZ_ASSIGN_OR_RETURN(const std::string job, JobOf(comm, "advises nobody"));
   static thread_local std::string advice;
-  HZ_ASSIGN_OR_RETURN(
-      advice, CallDaemon({.method = "GET", .target = "/v1/jobs/" + job + "/checkpoints/advice"}));
+  HZ_ASSIGN_OR_RETURN(advice, CallDaemon({.target = RouteOfJob(job, "/checkpoints/advice")}));
   *json = advice.c_str();
   return Status::Ok();
 }
@@ -285,7 +307,8 @@ hzCheckpointerCreate(ncclComm_t comm, const hzCheckpointerConfig_t* config,
   return CallOn("hzCheckpointerCreate", comm, [&](Communicator& communicator) -> Status {
     HZ_RETURN_IF_ERROR(CheckPointer(saver, "saver"));
     *saver = nullptr;
-    HZ_ASSIGN_OR_RETURN(const harmonaize::CheckpointerOptions options, OptionsOf(config));
+    HZ_ASSIGN_OR_RETURN(const harmonaize::CheckpointerOptions options,
+                        OptionsOf(communicator, config));
     auto handle = std::make_unique<hzCheckpointer>();
     HZ_ASSIGN_OR_RETURN(handle->saver, Checkpointer::Make(communicator, options));
     *saver = handle.release();

@@ -19,6 +19,7 @@
 #include "shim/daemon_call.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
+#include "shim/job_calls.h"
 #include "src/base/log.h"
 #include "src/client/events/event_subscription.h"
 #include "src/ipc/http_client.h"
@@ -67,8 +68,7 @@ Result<EventQuery> QueryFor(ncclComm_t comm, const char* types, const char* afte
   if (after != nullptr) query.after = after;
   if (comm != nullptr) {
     HZ_RETURN_IF_ERROR(CheckHandle(comm));
-    query.job = comm->communicator->job();
-    if (query.job.empty()) return InvalidUsage("the communicator is not ready, so it has no job");
+    HZ_ASSIGN_OR_RETURN(query.job, JobOf(*comm->communicator));
   }
   return query;
 }

@@ -13,6 +13,7 @@
 #include "shim/daemon_call.h"
 #include "shim/face.h"
 #include "shim/fallback.h"
+#include "shim/job_calls.h"
 #include "shim/offer_watch.h"
 #include "src/ipc/http_client.h"
 
@@ -42,8 +43,7 @@ Status NextOffer(ncclComm_t comm, int timeout_ms, hzOffer_t* out) {
   if (Forwarding()) return InvalidUsage("calls go to stock NCCL, which has no offers");
   OffersOfHandle& offers = comm->offers;
   if (offers.watch == nullptr) {
-    const std::string job = comm->communicator->job();
-    if (job.empty()) return InvalidUsage("the communicator is not ready, so it has no job");
+    HZ_ASSIGN_OR_RETURN(const std::string job, JobOf(*comm->communicator));
     HZ_ASSIGN_OR_RETURN(offers.watch, OfferWatch::Open(job));
   }
   HZ_ASSIGN_OR_RETURN(std::optional<OfferView> next, offers.watch->Next(timeout_ms));

@@ -6,13 +6,11 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -20,7 +18,7 @@
 #include "include/harmonaize.h"
 #include "shim/daemon_call.h"
 #include "shim/face.h"
-#include "shim/fallback.h"
+#include "shim/job_calls.h"
 #include "src/base/clean_text.h"
 #include "src/base/log.h"
 #include "src/client/session/job_claim.h"
@@ -32,21 +30,8 @@
 namespace harmonaize::shim {
 namespace {
 
-/// The status of an answer that refuses what was asked too often.
-constexpr int kTooManyRequests = 429;
-
-Result<std::string> JobOf(ncclComm_t comm) {
-  HZ_RETURN_IF_ERROR(CheckHandle(comm));
-  if (Forwarding()) return InvalidUsage("calls go to stock NCCL, which has no requirements");
-  std::string job = comm->communicator->job();
-  if (job.empty()) return InvalidUsage("the communicator is not ready, so it has no job");
-  return job;
-}
-
-/// Returns the route of a job that ends in `what`.
-std::string RouteOfJob(const std::string& job, const char* what) {
-  return "/v1/jobs/" + EncodeForUrl(job) + what;
-}
+/// Says what stock NCCL lacks.
+constexpr char kNoRequirements[] = "has no requirements";
 
 /// Returns the call that states requirements of a job.
 HttpCall Statement(const std::string& job, const std::string& text) {
@@ -57,7 +42,7 @@ HttpCall Statement(const std::string& job, const std::string& text) {
 }
 
 Status SetRequirements(ncclComm_t comm, const char* text) {
-  HZ_ASSIGN_OR_RETURN(const std::string job, JobOf(comm));
+  HZ_ASSIGN_OR_RETURN(const std::string job, JobOf(comm, kNoRequirements));
   HZ_RETURN_IF_ERROR(CheckPointer(text, "text"));
   // Mistakes are found here, so that the error is the caller's, and nothing is sent.
   HZ_RETURN_IF_ERROR(ParseRequirements(text, "text").status());
@@ -68,7 +53,7 @@ Status GetGranted(ncclComm_t comm, const char** json) {
   thread_local std::string granted;
   HZ_RETURN_IF_ERROR(CheckPointer(json, "json"));
   *json = "";
-  HZ_ASSIGN_OR_RETURN(const std::string job, JobOf(comm));
+  HZ_ASSIGN_OR_RETURN(const std::string job, JobOf(comm, kNoRequirements));
   HZ_ASSIGN_OR_RETURN(granted, CallDaemon({.target = RouteOfJob(job, "/granted")}));
   *json = granted.c_str();
   return Status::Ok();
@@ -80,7 +65,7 @@ void AddNumber(const char* name, double value, std::string* text) {
 }
 
 Status ReportProgress(ncclComm_t comm, const hzProgress_t* progress) {
-  HZ_ASSIGN_OR_RETURN(const std::string job, JobOf(comm));
+  HZ_ASSIGN_OR_RETURN(const std::string job, JobOf(comm, kNoRequirements));
   HZ_RETURN_IF_ERROR(CheckPointer(progress, "progress"));
   if (progress->size < sizeof(hzProgress_t)) {
     return InvalidArgument("progress->size is {}; begin with HZ_PROGRESS_INITIALIZER",
@@ -108,12 +93,6 @@ Status SetJobOfProcess(const char* name, const char* kind) {
   }
   return SetJob(name == nullptr ? "" : name, kind == nullptr ? "" : kind);
 }
-
-/// Most times that the daemon is asked to take the file, while it answers that it is asked too
-/// often. The caller waits in the call that makes its communicator.
-constexpr int kMostTries = 4;
-/// Time between two of these.
-constexpr std::chrono::milliseconds kBetweenTries{500};
 
 /// Most shortfalls of a job that are told in its log, each with a line.
 constexpr size_t kMostShortfallsTold = 16;
@@ -145,15 +124,10 @@ void TellShortfalls(const std::string& granted) {
 }
 
 Status StateFile(const std::string& job, const std::string& text) {
-  for (int left = kMostTries - 1;; --left) {
-    HZ_ASSIGN_OR_RETURN(const HttpReply reply, AskDaemon(Statement(job, text)));
-    if (reply.status == 200) {
-      TellShortfalls(reply.body);
-      return Status::Ok();
-    }
-    if (reply.status != kTooManyRequests || left == 0) return InvalidUsage("{}", ProblemIn(reply));
-    std::this_thread::sleep_for(kBetweenTries);
-  }
+  HZ_ASSIGN_OR_RETURN(const HttpReply reply, AskDaemonPatiently(Statement(job, text)));
+  if (reply.status != 200) return InvalidUsage("{}", ProblemIn(reply));
+  TellShortfalls(reply.body);
+  return Status::Ok();
 }
 
 /// The jobs of this process of which its requirements were said.

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/checkpoints/advice_command.h"
+#include "cli/checkpoints/memory_command.h"
 #include "cli/checkpoints/store_commands.h"
 #include "cli/command_line.h"
 
@@ -10,12 +11,13 @@ namespace harmonaize {
 namespace {
 
 constexpr char kDescription[] =
-    "Show when jobs should save, and list, verify and export the checkpoints in a store.";
+    "Show when jobs should save, and list, verify and export what they have saved.";
 
 constexpr char kFooter[] =
     R"(Examples:
   harmonaize checkpoints advice llama
   harmonaize checkpoints save llama
+  harmonaize checkpoints memory llama
   harmonaize checkpoints list /data/llama
   harmonaize checkpoints verify /data/llama
   harmonaize checkpoints export /data/llama llama-hf --format safetensors)";
@@ -28,6 +30,7 @@ void AddCheckpointsCommand(CLI::App& app, CommandLine& command_line) {
   checkpoints->require_subcommand(1);
   AddCheckpointAdvice(*checkpoints, command_line);
   AddCheckpointSave(*checkpoints, command_line);
+  AddCheckpointsInMemory(*checkpoints, command_line);
   AddCheckpointStores(*checkpoints, command_line);
 }
 

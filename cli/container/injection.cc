@@ -12,14 +12,16 @@
 #include "cli/container/apptainer_words.h"
 #include "cli/container/bubblewrap_words.h"
 #include "cli/container/docker_words.h"
+#include "src/ipc/http_socket.h"
 
 namespace harmonaize {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Where a container sees what is handed in. The first two are those of docs/containers.md.
+// Where a container sees what is handed in. The first three are those of docs/containers.md.
 constexpr char kLibraryInside[] = "/opt/harmonaize/lib/libharmonaize-preload.so";
+constexpr char kWriterInside[] = "/opt/harmonaize/bin/harmonaize-writer";
 constexpr char kSocketFolderInside[] = "/run/harmonaize";
 constexpr char kRequirementsInside[] = "/run/harmonaize-job/requirements.toml";
 constexpr char kTicketInside[] = "/run/harmonaize-job/ticket";
@@ -120,8 +122,21 @@ void Injection::MountLibrary(Injected& injected) const {
   injected.library = Mount(Resolved(options_.library).string(), kLibraryInside, injected);
 }
 
+// It is of one release with the library, so it comes with it alone. A container that runs already
+// looks for its own, beside the library.
+void Injection::MountWriter(Injected& injected) const {
+  if (options_.library.empty() || command_.EntersRunning()) return;
+  if (AssignedValue(injected, "HARMONAIZE_WRITER")) return;
+  const std::string named = injected.of_rank.Get("HARMONAIZE_WRITER");
+  const std::string& program = named.empty() ? options_.writer : named;
+  if (program.empty()) return;
+  injected.of_rank.Set("HARMONAIZE_WRITER",
+                       Mount(Resolved(program).string(), kWriterInside, injected));
+  injected.names.emplace_back("HARMONAIZE_WRITER");
+}
+
 // The folder is mounted, since a daemon that restarts makes a new socket. A folder that has other
-// things in it, such as /tmp, stays outside, and its socket is mounted alone.
+// things in it, such as /tmp, stays outside, and its sockets are mounted alone.
 void Injection::MountSocket(Injected& injected) const {
   if (AssignedValue(injected, "HARMONAIZE_SOCKET")) return;
   const fs::path socket = Resolved(options_.socket);
@@ -133,8 +148,18 @@ void Injection::MountSocket(Injected& injected) const {
                        socket.filename().string());
   } else {
     path = Mount(socket.string(), inside, injected);
+    MountHttpSocket(socket, injected);
   }
   injected.of_rank.Set("HARMONAIZE_SOCKET", path);
+}
+
+// Ranks state requirements and hear of events there, and their writers report.
+void Injection::MountHttpSocket(const std::string& socket, Injected& injected) const {
+  const fs::path http = HttpSocketPath(socket);
+  std::error_code error;
+  if (!fs::is_socket(http, error)) return;
+  Mount(http.string(), fmt::format("{}/{}", kSocketFolderInside, http.filename().string()),
+        injected);
 }
 
 Status Injection::MountFile(const char* name, const char* target, Injected& injected) const {
@@ -159,6 +184,7 @@ Result<RankProgram> Injection::ProgramOf(const Environment& of_rank,
   injected.shares_network = options_.ranks_meet;
   injected.id_file = id_file;
   MountLibrary(injected);
+  MountWriter(injected);
   MountSocket(injected);
   HZ_RETURN_IF_ERROR(MountFile("HARMONAIZE_REQUIREMENTS", kRequirementsInside, injected));
   HZ_RETURN_IF_ERROR(MountFile("HARMONAIZE_TICKET_FILE", kTicketInside, injected));

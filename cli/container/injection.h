@@ -13,6 +13,7 @@ namespace harmonaize {
 
 struct InjectionOptions {
   std::string library;                   ///< The host's, to preload; "": none.
+  std::string writer;                    ///< The host's harmonaize-writer; "": none.
   std::string socket;                    ///< The daemon's, absolute.
   std::vector<std::string> assignments;  ///< "NAME=value", the user's own.
   bool ranks_meet = false;               ///< There are several, which meet at MASTER_ADDR.
@@ -37,7 +38,9 @@ class Injection {
 
  private:
   void MountLibrary(Injected& injected) const;
+  void MountWriter(Injected& injected) const;
   void MountSocket(Injected& injected) const;
+  void MountHttpSocket(const std::string& socket, Injected& injected) const;
   Status MountFile(const char* name, const char* target, Injected& injected) const;
   std::string Mount(const std::string& source, const std::string& target, Injected& injected) const;
 

@@ -13,6 +13,7 @@ namespace fs = std::filesystem;
 
 constexpr char kPreloadLibrary[] = "libharmonaize-preload.so";
 constexpr char kDaemon[] = "harmonaized";
+constexpr char kWriter[] = "harmonaize-writer";
 
 Result<fs::path> OwnFolder() {
   std::error_code error;
@@ -34,6 +35,12 @@ Result<std::string> FindPreloadLibrary() {
   }
   return Unavailable("cannot find {}; tried{} (--no-preload runs without it)", kPreloadLibrary,
                      tried);
+}
+
+Result<std::string> FindWriterProgram() {
+  HZ_ASSIGN_OR_RETURN(fs::path folder, OwnFolder());
+  const std::string candidate = (folder / kWriter).string();
+  return ::access(candidate.c_str(), X_OK) == 0 ? candidate : std::string();
 }
 
 Result<std::string> FindDaemonProgram() {

@@ -11,6 +11,10 @@ namespace harmonaize {
 /// tried.
 Result<std::string> FindPreloadLibrary();
 
+/// Returns the program that writes ranks' checkpoints, beside this one; "" when it is not there:
+/// ranks that store nothing do without.
+Result<std::string> FindWriterProgram();
+
 /// Returns the daemon's program, beside this one. Errors: kUnavailable when it is not there.
 Result<std::string> FindDaemonProgram();
 

@@ -70,9 +70,9 @@ user, or as the user whom /etc/harmonaize/daemon-user names. Where there is none
 starts a private one that ends with the job.
 
 Containers: with --inject the program is docker, podman or nerdctl (run, exec), apptainer,
-singularity or bwrap. Its container gets this host's client library and the daemon's socket,
-mounted read-only at /opt/harmonaize/lib and /run/harmonaize, and the variables above; an LD_PRELOAD
-that the command gives it stays in force behind ours. Several ranks of docker, podman and nerdctl
+singularity or bwrap. Its container gets this host's client library, the writer of checkpoints and
+the daemon's socket, mounted read-only at /opt/harmonaize and /run/harmonaize, and the variables
+above; an LD_PRELOAD that the command gives it stays in force behind ours. Several ranks of docker, podman and nerdctl
 get --network host, unless the command names a network. Containers whose client was killed are
 killed. --dry-run shows the commands; docs/containers.md has more.
 
@@ -311,7 +311,9 @@ Status AddLibrary(const RunOptions& options, const ContainerEnds& ends, JobOptio
     job.preload_library = library;
     return Status::Ok();
   }
+  HZ_ASSIGN_OR_RETURN(const std::string writer, FindWriterProgram());
   const Injection injection(*options.container, {.library = library,
+                                                 .writer = writer,
                                                  .socket = job.socket,
                                                  .assignments = options.assignments,
                                                  .ranks_meet = options.ranks > 1,
@@ -557,7 +559,7 @@ void AddOptions(CLI::App& run, RunOptions& options) {
                "Do not preload Harmonaize: for programs that\n"
                "link libnccl.so.2 themselves");
   run.add_flag("--inject", options.inject,
-               "Hand library, socket and variables into the container\n"
+               "Hand library, writer, socket and variables into the container\n"
                "that the command starts: docker, podman, nerdctl,\n"
                "apptainer, singularity, bwrap");
   run.add_flag("--dry-run", options.dry_run, "With --inject: show the commands, and run nothing");

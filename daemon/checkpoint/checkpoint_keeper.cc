@@ -15,6 +15,7 @@
 #include "daemon/multihost/host_group.h"
 #include "daemon/tenant/session_keeper.h"
 #include "daemon/tenant/tenant.h"
+#include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/mix_bits.h"
@@ -337,7 +338,7 @@ void CheckpointKeeper::TellStored(const RoundToStore& round, const Status& statu
   }
 }
 
-void CheckpointKeeper::List(const Job& job, const Communicator* communicator,
+void CheckpointKeeper::List(const JobTable::Key& job, const Communicator* communicator,
                             const Listed& listed) {
   struct Listing {
     std::vector<HostSaves> others;
@@ -345,15 +346,19 @@ void CheckpointKeeper::List(const Job& job, const Communicator* communicator,
     int open = 2;
   };
   const auto listing = std::make_shared<Listing>();
-  const auto end = [this, listing, listed, key = JobTable::KeyOf(job)] {
+  const auto end = [this, listing, listed, job] {
     if (--listing->open > 0) return;
-    listed(SavesDocument(parts_.Of(key), listing->others, listing->stored));
+    listed(SavesDocument(parts_.Of(job), listing->others, listing->stored));
   };
-  stored_.List(*job.tenant, JobTable::KeyOf(job),
-               [listing, end](const std::vector<StoredSave>& stored) {
-                 listing->stored = stored;
-                 end();
-               });
+  const Tenant* const tenant = services_.tenants->OfNumber(job.first);
+  if (tenant == nullptr) {
+    end();
+  } else {
+    stored_.List(*tenant, job, [listing, end](const std::vector<StoredSave>& stored) {
+      listing->stored = stored;
+      end();
+    });
+  }
   if (communicator == nullptr) return end();
   others_.List(*communicator, [listing, end](std::vector<HostSaves> others) {
     listing->others = std::move(others);

@@ -106,7 +106,7 @@ class CheckpointKeeper final : public CommunicatorObserver {
   using Listed = std::function<void(const nlohmann::json&)>;
   /// Finds out which checkpoints of a job there are, and calls `listed` once with their
   /// SavesDocument. `communicator` is one of the job's; nullptr: other hosts are not asked.
-  void List(const Job& job, const Communicator* communicator, const Listed& listed);
+  void List(const JobTable::Key& job, const Communicator* communicator, const Listed& listed);
 
   /// What rank 0 of a communicator chooses for all.
   RankChoices& choices() { return choices_; }

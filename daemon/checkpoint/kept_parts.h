@@ -84,6 +84,7 @@ class KeptParts {
   void LookAfter(const Look& look);
 
   bool empty() const { return jobs_.empty(); }
+  const std::map<JobTable::Key, ByBuffer>& jobs() const { return jobs_; }
   /// Calls `visit(buffer, part)` for each, which may not add or erase any.
   template <typename Visit>
   void VisitAll(Visit&& visit) {

@@ -268,7 +268,7 @@
   async function lookOnce(mine) {
     const slow = look % SLOW_EVERY === 0;
     const wanted = [["jobs", "/v1/jobs"]];
-    if (slow || !kept.agents) wanted.push(["agents", "/v1/agents"]);
+    if (slow || !kept.agents) wanted.push(["agents", "/v1/agents"], ["saved", "/v1/checkpoints"]);
     if (operator) {
       wanted.push(["links", "/v1/links"]);
       if (slow || !kept.plans) {
@@ -521,7 +521,7 @@
     row.button.setAttribute("aria-expanded", String(opens));
     if (!opens) { open.delete(id); return; }
     open.set(id, []);
-    put(row.inner, "\u2026");
+    if (!row.inner.table) put(row.inner, "\u2026");
     await lookAtOpenJobs(generation);
     show();
   }
@@ -562,7 +562,22 @@
     put(row.cells[at++], now ? perSecond(now.operations) : "\u2013");
     put(row.cells[at++], now ? rate(now.bytes) : "\u2013");
     spark(row.spark, samples);
-    if (open.has(job.id)) showCommunicators(row.inner, open.get(job.id));
+    if (!open.has(job.id)) return;
+    showCommunicators(row.inner, open.get(job.id));
+    showSaved(row.inner, job.id);
+  }
+
+  // The newest checkpoint in memory that all ranks have, or else the newest.
+  function showSaved(cell, id) {
+    if (!cell.saved) cell.append(cell.saved = make("p", {class: "muted"}));
+    const job = list(kept.saved && kept.saved.jobs).find((one) => one.job === id);
+    const saves = list(job && job.checkpoints);
+    const save = saves.find((one) => one.complete === true) || saves[0];
+    cell.saved.hidden = !save;
+    if (!save) return;
+    const age = seconds(Math.max(0, Date.now() / 1000 - number(save.saved)));
+    put(cell.saved, `Newest checkpoint in memory: step ${count(save.step)}, ${save.complete === true ? "whole" : "not whole"}, ` +
+                    `saved ${age} ago; this host has the parts of ${list(save.parts_here).length} of ${count(save.ranks)} ranks.`);
   }
 
   function showCommunicators(cell, communicators) {

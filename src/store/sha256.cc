@@ -1,26 +1,23 @@
 #include "src/store/sha256.h"
 
-#include <openssl/evp.h>
+// EVP, which is newer than these functions, brings all of libcrypto's algorithms into a program that
+// is linked with its archive, as harmonaize-writer is, and reads a configuration file.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 #include <array>
 #include <cstdint>
-#include <new>
 
 #include "src/base/hex.h"
 
 namespace harmonaize::store {
 
 struct Sha256::State {
-  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context{EVP_MD_CTX_new(),
-                                                                   &EVP_MD_CTX_free};
+  SHA256_CTX context;
 };
 
 Sha256::Sha256() : state_(std::make_unique<State>()) {
-  // libcrypto fails here for want of memory alone.
-  if (state_->context == nullptr ||
-      EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr) != 1) {
-    throw std::bad_alloc();
-  }
+  SHA256_Init(&state_->context);
 }
 
 Sha256::~Sha256() = default;
@@ -28,12 +25,12 @@ Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 void Sha256::Add(std::span<const std::byte> bytes) {
-  EVP_DigestUpdate(state_->context.get(), bytes.data(), bytes.size());
+  SHA256_Update(&state_->context, bytes.data(), bytes.size());
 }
 
 std::string Sha256::Finish() {
-  std::array<uint8_t, 32> digest{};
-  EVP_DigestFinal_ex(state_->context.get(), digest.data(), nullptr);
+  std::array<uint8_t, SHA256_DIGEST_LENGTH> digest{};
+  SHA256_Final(digest.data(), &state_->context);
   return HexOf(digest);
 }
 

@@ -96,6 +96,7 @@ def right_calls(job, event):
         "GET /v1/jobs/{job}/granted": (everybody, of_job),
         "GET /v1/jobs/{job}/progress": (everybody, of_job),
         "POST /v1/jobs/{job}/progress": (everybody, [({"job": job}, "", {"step": 7, "loss": 0.5})]),
+        "GET /v1/checkpoints": (everybody, [({}, "", None)]),
         "GET /v1/jobs/{job}/checkpoints": (everybody, of_job),
         "GET /v1/jobs/{job}/checkpoints/advice": (everybody, of_job),
         "POST /v1/jobs/{job}/checkpoints": (everybody, [({"job": job}, "", {})]),

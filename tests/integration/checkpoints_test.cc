@@ -7,12 +7,14 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "harmonaize.h"
 #include "tests/integration/saving_ranks.h"
+#include "src/checkpoint/stored_checkpoint.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/eventually.h"
 #include "tests/support/hosts_case.h"
@@ -276,6 +278,73 @@ TEST(StoredCheckpoints, AFolderThatCannotBeWrittenIsToldAndTheJobGoesOn) {
     return 0;
   });
   EXPECT_EQ(statuses, std::vector<int>(2, 0));
+}
+
+/// Has two ranks, whose job's requirements are in `requirements`, store the steps 1 to 4.
+void StoreFourSteps(const hzCheckpointerConfig_t& config, const std::string& requirements) {
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    setenv("HARMONAIZE_REQUIREMENTS", requirements.c_str(), 1);
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kFirstName, 2, rank, &comm) != ncclSuccess) return 2;
+    hzCheckpointer_t saver = nullptr;
+    EXPECT_NCCL(hzCheckpointerCreate(comm, &config, &saver));
+    for (uint64_t step = 1; step <= 4; ++step) EXPECT_NCCL(SavedModel(rank, 2, step).Save(saver));
+    EXPECT_NCCL(hzCheckpointWait(saver, 4, hzInStorage, 60'000));
+    EXPECT_EQ(CountRanks(comm), 2);
+    EXPECT_NCCL(hzCheckpointerDestroy(saver));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(2, 0));
+}
+
+/// Returns the steps that a store has in the end, of checkpoints in this form; others show as 0.
+std::vector<uint64_t> StepsIn(const std::string& folder, checkpoint::StoreFormat format) {
+  std::vector<uint64_t> steps;
+  const Result<std::vector<checkpoint::CheckpointSummary>> list =
+      checkpoint::ListCheckpoints(folder);
+  EXPECT_TRUE(list.ok()) << list.status().message();
+  if (!list.ok()) return steps;
+  for (const checkpoint::CheckpointSummary& one : *list) {
+    steps.push_back(one.is_committed && one.format == format ? one.id.step : 0);
+  }
+  return steps;
+}
+
+TEST(StoredCheckpoints, AreKeptAsTheJobsRequirementsStateUnlessTheProgramSaysIt) {
+  const DaemonProcess daemon;
+  NameJob("train");
+  const std::string text = "[checkpoint]\nkeep = 1\nformat = \"dcp\"\n";
+  hzCheckpointerConfig_t config = HZ_CHECKPOINTER_CONFIG_INITIALIZER;
+  const StoreFolder stated;
+  const std::string stated_path = stated.path();
+  config.folder = stated_path.c_str();
+  StoreFourSteps(config, stated.RequirementsFile(text));
+  EXPECT_TRUE(Eventually(30, [&] {
+    return StepsIn(stated_path, checkpoint::StoreFormat::kDcp) == std::vector<uint64_t>{4};
+  }));
+  const StoreFolder own;
+  const std::string own_path = own.path();
+  config.folder = own_path.c_str();
+  config.keep = 3;
+  config.format = "safetensors";
+  StoreFourSteps(config, own.RequirementsFile(text));
+  const std::vector<uint64_t> three = {4, 3, 2};
+  EXPECT_TRUE(Eventually(
+      30, [&] { return StepsIn(own_path, checkpoint::StoreFormat::kSafetensors) == three; }));
+}
+
+TEST(StoredCheckpoints, AreTheNewestTwoInTheFormOfSafetensorsWhereNobodySaysMore) {
+  const DaemonProcess daemon;
+  NameJob("train");
+  const StoreFolder store;
+  const std::string path = store.path();
+  hzCheckpointerConfig_t config = HZ_CHECKPOINTER_CONFIG_INITIALIZER;
+  config.folder = path.c_str();
+  StoreFourSteps(config, store.RequirementsFile("[checkpoint]\ninterval = \"1 h\"\n"));
+  const std::vector<uint64_t> two = {4, 3};
+  EXPECT_TRUE(
+      Eventually(30, [&] { return StepsIn(path, checkpoint::StoreFormat::kSafetensors) == two; }));
 }
 
 }  // namespace

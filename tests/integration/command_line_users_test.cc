@@ -13,10 +13,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "harmonaize.h"
 #include "src/ipc/control_socket.h"
 #include "tests/integration/command_line.h"
 #include "tests/support/eventually.h"
 #include "tests/support/other_users.h"
+#include "tests/support/saved_model.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize::testing {
@@ -150,6 +152,92 @@ TEST_F(CommandsOfUsers, LetTheOperatorReadAndChangeWhatIsAskedForATenantsJob) {
     EXPECT_EQ(foreign.status, 1);
     ExpectHolds(foreign.text, "there is no job 'alices'");
     EndJobOfAlice(job);
+  });
+}
+
+/// Has two ranks of a job of Alice's, named "alices", save a step in memory, and kills them.
+int SaveAsAlice(uint64_t step) {
+  return StatusOf(StartAs(kAlice, [step] {
+    setenv("HARMONAIZE_SOCKET", kSystemSocket, 1);
+    setenv("HARMONAIZE_JOB", "alices", 1);
+    const std::vector<int> statuses = RunAsProcesses(2, [step](int rank) {
+      ncclComm_t communicator;
+      if (JoinNamed("pair", 2, rank, &communicator) != ncclSuccess) return 2;
+      hzCheckpointer_t saver = nullptr;
+      EXPECT_NCCL(hzCheckpointerCreate(communicator, nullptr, &saver));
+      EXPECT_NCCL(SavedModel(rank, 2, step).Save(saver));
+      EXPECT_NCCL(hzCheckpointWait(saver, step, hzInMemory, 60'000));
+      if (::testing::Test::HasFailure()) return 1;
+      kill(getpid(), SIGKILL);
+      return 3;
+    });
+    return statuses == std::vector<int>{SIGKILL, SIGKILL} ? 0 : 1;
+  }));
+}
+
+/// Has Alice run so many short jobs, one after the other.
+int RunShortJobsOfAlice(int count) {
+  return StatusOf(StartAs(kAlice, [count] {
+    setenv("HARMONAIZE_SOCKET", kSystemSocket, 1);
+    for (int i = 0; i < count; ++i) {
+      const pid_t job = fork();
+      if (job == 0) {
+        setenv("HARMONAIZE_JOB", ("short" + std::to_string(i)).c_str(), 1);
+        ncclComm_t communicator;
+        if (JoinNamed("one", 1, 0, &communicator) != ncclSuccess) _exit(1);
+        _exit(ncclCommDestroy(communicator) == ncclSuccess ? 0 : 1);
+      }
+      if (StatusOf(job) != 0) return 1;
+    }
+    return 0;
+  }));
+}
+
+TEST_F(CommandsOfUsers, ShowCheckpointsInMemoryToTheirTenantAndTheOperatorAlone) {
+  PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
+    const SystemDaemon daemon;
+    EXPECT_EQ(Command(kAlice, {"checkpoints", "memory"}).text, "no checkpoints in memory\n");
+    ASSERT_EQ(SaveAsAlice(1200), 0);
+    const Ran all = Command(kAlice, {"checkpoints", "memory"});
+    EXPECT_EQ(LinesLike(all.text, "alices +1200 +whole .* +2 +2 +- +[0-9.]+ KiB"), 1) << all.text;
+    const Ran one = Command(kAlice, {"checkpoints", "memory", "alices"});
+    EXPECT_EQ(LinesLike(one.text, "1200 +whole .* +2 +2 +0 +[0-9.]+ KiB"), 1) << one.text;
+    const Ran text = Command(kAlice, {"checkpoints", "memory", "alices", "--json"});
+    const json document = json::parse(text.text, nullptr, false);
+    ASSERT_TRUE(document.is_object()) << text.text;
+    EXPECT_EQ(document["checkpoints"][0]["step"], 1200);
+    EXPECT_EQ(document["checkpoints"][0]["parts_here"], json({0, 1}));
+    EXPECT_EQ(Command(kBob, {"checkpoints", "memory"}).text, "no checkpoints in memory\n");
+    const std::string id =
+        json::parse(Command(kAlice, {"checkpoints", "memory", "--json"}).text)["jobs"][0]["job"];
+    for (const std::string& which : {std::string("alices"), id}) {
+      const Ran foreign = Command(kBob, {"checkpoints", "memory", which});
+      EXPECT_EQ(foreign.status, 1);
+      ExpectHolds(foreign.text, "there is no job '" + which + "'");
+    }
+    const Ran operators = Command(0, {"checkpoints", "memory"});
+    EXPECT_EQ(LinesLike(operators.text, "(uid )?64001 +alices +1200 +whole .*"), 1)
+        << operators.text;
+  });
+}
+
+TEST_F(CommandsOfUsers, FindCheckpointsInMemoryOfJobsThatTheDaemonHasForgotten) {
+  PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
+    const SystemDaemon daemon;
+    ASSERT_EQ(SaveAsAlice(7), 0);
+    const std::string id =
+        json::parse(Command(kAlice, {"checkpoints", "memory", "--json"}).text)["jobs"][0]["job"];
+    // The daemon remembers the last 64 of a tenant.
+    ASSERT_EQ(RunShortJobsOfAlice(65), 0);
+    EXPECT_EQ(Command(kAlice, {"jobs", "alices"}).status, 1);
+    for (const std::string& which : {std::string("alices"), id}) {
+      const Ran found = Command(kAlice, {"checkpoints", "memory", which});
+      EXPECT_EQ(LinesLike(found.text, "7 +whole .*"), 1) << found.text;
+      EXPECT_EQ(Command(kBob, {"checkpoints", "memory", which}).status, 1);
+    }
+    const std::string row = id.substr(0, 8) + " +7 +whole .*";
+    EXPECT_EQ(LinesLike(Command(kAlice, {"checkpoints", "memory"}).text, row), 1);
+    EXPECT_EQ(LinesLike(Command(0, {"checkpoints", "memory", id}).text, "7 +whole .*"), 1);
   });
 }
 

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "cli/run/private_daemon.h"
+#include "src/checkpoint/stored_checkpoint.h"
 #include "tests/support/other_users.h"
 #include "tests/unit/cli/launched.h"
 
@@ -93,7 +95,8 @@ TEST_F(BubblewrapTest, RanksHaveNoLibraryUnlessItIsInjected) {
 
 TEST_F(BubblewrapTest, ARankMayNotWriteWhatItIsGiven) {
   const std::string script =
-      "for file in \"$LD_PRELOAD\" /run/harmonaize/harmonaized.sock; do chmod 777 $file 2>&1; "
+      "for file in \"$LD_PRELOAD\" \"$HARMONAIZE_WRITER\" /run/harmonaize/harmonaized.sock; do "
+      "chmod 777 $file 2>&1; "
       "done; "
       "ls /run/harmonaize";
   Launched run(Joined({{"run", "--inject", "--daemon=private", "--"},
@@ -103,9 +106,35 @@ TEST_F(BubblewrapTest, ARankMayNotWriteWhatItIsGiven) {
   EXPECT_EQ(run.output(),
             "chmod: changing permissions of '/opt/harmonaize/lib/libharmonaize-preload.so': "
             "Read-only file system\n"
+            "chmod: changing permissions of '/opt/harmonaize/bin/harmonaize-writer': "
+            "Read-only file system\n"
             "chmod: changing permissions of '/run/harmonaize/harmonaized.sock': Read-only file "
             "system\n"
-            "harmonaized.sock\n");
+            "harmonaized.sock\n"
+            "http.sock\n");
+}
+
+// The writer comes from this host; its answer to the requirements, by the daemon's HTTP socket.
+TEST_F(BubblewrapTest, RanksStoreCheckpointsAsTheirRequirementsState) {
+  Result<TemporaryFolder> folder = TemporaryFolder::Make();
+  ASSERT_TRUE(folder.ok()) << folder.status().message();
+  const std::string requirements = folder->path() + "/job.toml";
+  std::ofstream(requirements) << "[checkpoint]\nformat = \"dcp\"\n";
+  ASSERT_TRUE(fs::create_directory(folder->path() + "/data"));
+  Launched run(Joined(
+      {{"run", "-n", "2", "--inject", "--daemon=private", "--requirements", requirements, "--"},
+       Bubblewrap(STORE_RANK),
+       {"--bind", folder->path() + "/data", "/data", "--", kProgramInside, "/data/store"}}));
+  EXPECT_EQ(run.Wait(), 0) << run.error();
+  EXPECT_EQ(SortedLines(run.output()),
+            (std::vector<std::string>{"[0] stored and read", "[1] stored and read"}))
+      << run.error();
+  const Result<std::vector<checkpoint::CheckpointSummary>> list =
+      checkpoint::ListCheckpoints(folder->path() + "/data/store");
+  ASSERT_TRUE(list.ok()) << list.status().message();
+  ASSERT_EQ(list->size(), 1u);
+  EXPECT_TRUE(list->front().is_committed);
+  EXPECT_EQ(list->front().format, checkpoint::StoreFormat::kDcp);
 }
 
 // In the user namespace the daemon's user is unknown, so the socket's name alone makes it believed.

@@ -407,6 +407,33 @@ def pauses(browser):
     browser.eventually("it goes on", f"({OPERATIONS}) > {before}")
 
 
+SAVE = """
+import os
+from harmonaize import checkpoint, nccl
+communicator = nccl.Communicator.init(nccl.UniqueId.new(), 1, 0)
+saver = checkpoint.Checkpointer(communicator)
+saver.save(1200, {"state": b"bytes"})
+saver.wait(1200, "memory", 60)
+os._exit(0)
+"""
+
+
+def save_in_memory(programs, daemon, job):
+    """Has a rank of a job save a step, and end."""
+    plugins = pathlib.Path(__file__).resolve().parents[2] / "plugins" / "python"
+    environment = dict(os.environ, HARMONAIZE_JOB=job, HARMONAIZE_SOCKET=daemon.socket, PYTHONPATH=str(plugins),
+                       HARMONAIZE_HOME=str(programs.parent))
+    subprocess.run([sys.executable, "-c", SAVE], env=environment, check=True, timeout=60)
+
+
+def shows_what_is_in_memory(browser, programs, daemon):
+    save_in_memory(programs, daemon, HOSTILE_NAME)
+    browser.value("document.querySelector('#job-rows .expand').click()")
+    browser.eventually("the checkpoint is shown", "/step 1,200, whole, saved .* ago; this host has the parts of 1 of 1 ranks/"
+                       ".test(document.querySelector('#job-rows .detail')?.innerText)")
+    browser.value("document.querySelector('#job-rows .expand').click()")
+
+
 def works_by_keyboard(browser):
     # From the top of the document on, as after it was loaded.
     browser.value("(() => { document.activeElement.blur(); scrollTo(0, 0); document.body.tabIndex = -1; document.body.focus(); "
@@ -550,6 +577,7 @@ def in_a_browser(program, programs, folder, daemons):
         shows_operators_links_plans_and_tenants(browser)
         shows_who_can_start_ranks(browser, daemons, "root 127.0.0.2:" if os.getuid() == 0 else "127.0.0.2:")
         shows_operators_how_sizes_follow_the_load(browser, daemons[0])
+        shows_what_is_in_memory(browser, programs, daemons[0])
         works_by_keyboard(browser)
         is_told_to_screen_readers(browser)
         is_read_in_both_schemes(browser)

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -42,6 +43,12 @@ class StoreFolder {
   StoreFolder& operator=(const StoreFolder&) = delete;
 
   std::string path() const { return folder_ / "store"; }
+  /// Returns the path of a file of requirements with this text.
+  std::string RequirementsFile(const std::string& text) const {
+    const std::string file = folder_ / "requirements.toml";
+    std::ofstream(file) << text;
+    return file;
+  }
 
  private:
   std::filesystem::path folder_;

@@ -14,7 +14,7 @@ import typing
 
 import numpy as np
 
-from harmonaize import checkpoint, nccl
+from harmonaize import checkpoint, connect, nccl
 from harmonaize.checkpoint.element_type import ElementType
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -242,7 +242,7 @@ def refusals(one: nccl.Communicator, folder: str | None) -> None:
     assert "was closed" in raised(ValueError, saver.save, 2, {"a": array})
     for wrong in (
         {"format": "zip"},
-        {"keep": -1},
+        {"keep": -2},
         {"most_bytes_per_second": -1.0},
         {"threads": 1000},
         {"folder": "not/absolute"},
@@ -316,6 +316,19 @@ def two_savers(one: nccl.Communicator, folder: str | None) -> None:
     assert checkpoint.load(found, one, folder) == 3
     assert found["a"].tolist() == [3.0] * 5
     one.barrier()
+    say("right")
+
+
+def stated(one: nccl.Communicator, folder: str | None) -> None:
+    """Leaves to the job's requirements how many checkpoints stay, and in which form."""
+    if RANK == 0:
+        connect().set_requirements(os.environ["HARMONAIZE_JOB"], {"checkpoint": {"keep": 1, "format": "ucp"}})
+    one.barrier()
+    with checkpoint.Checkpointer(one, folder) as saver:
+        for step in (1, 2, 3):
+            saver.save(step, {"a": np.full(5, float(step))}, replicated=True)
+        saver.wait(3, "storage", 60)
+        one.barrier()
     say("right")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
 
 from checkpoint_jobs import expect_right, save_and_die
-from daemons import Daemon, daemon_in_folder
+from daemons import Daemon, daemon_in_folder, eventually
 
 pytest.importorskip("numpy", reason="NumPy is not installed: pip install numpy, or Debian's python3-numpy")
 
@@ -56,3 +57,17 @@ def test_ranks(daemon: Daemon, tmp_path: pathlib.Path, act: str) -> None:
 
 def test_two_checkpointers_of_one_job(daemon: Daemon, tmp_path: pathlib.Path) -> None:
     expect_right(daemon, tmp_path, "numpy-two", 2, PROGRAM, "two_savers", tmp_path / "store")
+
+
+def test_a_checkpointer_without_keep_and_format_goes_by_the_requirements(
+    daemon: Daemon, tmp_path: pathlib.Path
+) -> None:
+    store = tmp_path / "store"
+    expect_right(daemon, tmp_path, "numpy-stated", 2, PROGRAM, "stated", store)
+
+    def committed() -> list[tuple[int, str]]:
+        records = [json.loads(path.read_text()) for path in store.glob("steps/*/checkpoint.json")]
+        return sorted((record["step"], record["format"]) for record in records)
+
+    # The writer that has committed the newest removes what it makes room for a moment later.
+    eventually("one checkpoint is left", lambda: committed() == [(3, "ucp")])

@@ -9,6 +9,7 @@
 #include "src/base/mix_bits.h"
 #include "src/checkpoint/element_type.h"
 #include "src/checkpoint/shard.h"
+#include "tests/support/box_elements.h"
 
 namespace harmonaize::testing {
 namespace {
@@ -21,21 +22,13 @@ int64_t Begin(int64_t length, int rank, int ranks) {
 /// Fills a box of a tensor: each element's bytes follow from the name, the step and its index in
 /// the whole tensor.
 void Fill(const std::string& name, uint64_t step, uint64_t element_bytes,
-          const std::vector<int64_t>& whole, const std::vector<int64_t>& offset,
-          const std::vector<int64_t>& shape, std::vector<std::byte>* data) {
+          const std::vector<int64_t>& whole, const checkpoint::Box& box,
+          std::vector<std::byte>* data) {
   const uint64_t seed = MixBits(std::hash<std::string>{}(name) ^ step);
-  const uint64_t elements = checkpoint::ElementsOf(shape);
-  data->resize(elements * element_bytes);
-  for (uint64_t i = 0; i < elements; ++i) {
-    auto left = static_cast<int64_t>(i);
-    int64_t index = 0;
-    int64_t stride = 1;
-    for (size_t d = whole.size(); d-- > 0;) {
-      index += (offset[d] + left % shape[d]) * stride;
-      left /= shape[d];
-      stride *= whole[d];
-    }
-    const uint64_t value = MixBits(seed + static_cast<uint64_t>(index));
+  const std::vector<int64_t> elements = ElementsIn(whole, box);
+  data->resize(elements.size() * element_bytes);
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const uint64_t value = MixBits(seed + static_cast<uint64_t>(elements[i]));
     std::memcpy(data->data() + i * element_bytes, &value, element_bytes);
   }
 }
@@ -62,7 +55,7 @@ void SavedModel::Add(std::string name, hzElementType_t type, std::vector<int64_t
       {std::move(name), std::move(global_shape), std::move(offset), std::move(shape), {}});
   Tensor& tensor = tensors_.back();
   Fill(tensor.name, step_, checkpoint::BytesOf(static_cast<checkpoint::ElementType>(type)),
-       tensor.global_shape, tensor.offset, tensor.shape, &tensor.data);
+       tensor.global_shape, {.offset = tensor.offset, .shape = tensor.shape}, &tensor.data);
   hzShard_t shard = HZ_SHARD_INITIALIZER;
   shard.name = tensor.name.c_str();
   shard.type = type;

@@ -7,25 +7,12 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/box_elements.h"
+
 namespace harmonaize::checkpoint {
 namespace {
 
-/// Returns the elements of a box of a tensor in which each element is its own index.
-std::vector<int64_t> ElementsIn(const std::vector<int64_t>& whole, const Box& box) {
-  std::vector<int64_t> elements;
-  for (uint64_t i = 0; i < ElementsOf(box.shape); ++i) {
-    auto left = static_cast<int64_t>(i);
-    int64_t index = 0;
-    int64_t stride = 1;
-    for (size_t d = whole.size(); d-- > 0;) {
-      index += (box.offset[d] + left % box.shape[d]) * stride;
-      left /= box.shape[d];
-      stride *= whole[d];
-    }
-    elements.push_back(index);
-  }
-  return elements;
-}
+using testing::ElementsIn;
 
 Box ABoxIn(const std::vector<int64_t>& whole, std::mt19937* random) {
   Box box;

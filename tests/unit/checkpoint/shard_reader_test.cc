@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/box_elements.h"
+
 namespace harmonaize::checkpoint {
 namespace {
 
@@ -33,19 +35,8 @@ class CountedSource final : public ShardSource {
   }
 
   std::vector<int32_t> ElementsIn(const Box& box) const {
-    std::vector<int32_t> elements;
-    for (uint64_t i = 0; i < ElementsOf(box.shape); ++i) {
-      auto left = static_cast<int64_t>(i);
-      int64_t index = 0;
-      int64_t stride = 1;
-      for (size_t d = whole_.size(); d-- > 0;) {
-        index += (box.offset[d] + left % box.shape[d]) * stride;
-        left /= box.shape[d];
-        stride *= whole_[d];
-      }
-      elements.push_back(static_cast<int32_t>(index));
-    }
-    return elements;
+    const std::vector<int64_t> elements = testing::ElementsIn(whole_, box);
+    return {elements.begin(), elements.end()};
   }
 
   int reads = 0;

@@ -31,6 +31,8 @@ Folder = str | os.PathLike[str]
 # Seconds between two looks at what has become of a save: first, and at most. A look at memory asks the daemon.
 _FIRST_PAUSE_SECONDS = 0.001
 _LONGEST_PAUSE_SECONDS = 0.05
+# hzCheckpointerConfig_t.keep that leaves it to the job's requirements.
+_KEEP_AS_STATED = -1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +61,8 @@ class Checkpointer:
         communicator: Communicator,
         folder: Folder | None = None,
         *,
-        format: str = "safetensors",
-        keep: int = 2,
+        format: str | None = None,
+        keep: int | None = None,
         most_bytes_per_second: float | None = None,
         linger: float = 600.0,
         threads: int = 0,
@@ -70,9 +72,9 @@ class Checkpointer:
         follows but for `threads` does not count.
 
         `format` is the form in which an export takes no copies: 'safetensors', 'dcp' or 'ucp'. The newest `keep`
-        checkpoints stay in the folder, and those of an epoch's end; 0: all. The rank's writer writes at most so many
-        bytes a second, and for `linger` seconds after the rank's end. `threads` copy; 0: the rank's share of its
-        processors.
+        checkpoints stay in the folder, and those of an epoch's end; 0: all. None of either: as [checkpoint] of the
+        job's requirements states, or else 'safetensors' and 2. The rank's writer writes at most so many bytes a second,
+        and for `linger` seconds after the rank's end. `threads` copy; 0: the rank's share of its processors.
 
         Errors: NcclError, for arguments that none can have, or if there is no harmonaize-writer, or no store of
         the provider's; LibraryError: the
@@ -89,8 +91,8 @@ class Checkpointer:
         config = RawConfig(
             ctypes.sizeof(RawConfig),
             None if folder is None else os.fsencode(folder),
-            format.encode(),
-            keep,
+            None if format is None else format.encode(),
+            _KEEP_AS_STATED if keep is None else keep,
             most_bytes_per_second or 0.0,
             linger,
             threads,

@@ -203,6 +203,48 @@ TEST_F(InjectionTest, MountsASocketAloneBesideAUsersOwnFiles) {
   EXPECT_EQ(line.find("src=~/harmonaize-1,"), std::string::npos) << line;
 }
 
+TEST_F(InjectionTest, MountsTheHttpSocketWithOneThatIsMountedAlone) {
+  MakeSocket(Path("shared/harmonaized.sock"));
+  MakeSocket(Path("shared/http.sock"));
+  options_.socket = Path("shared/harmonaized.sock");
+  const std::string line = InjectedLine({"docker", "run", "image"});
+  EXPECT_NE(line.find("src=~/shared/http.sock,dst=/run/harmonaize/http.sock,readonly"),
+            std::string::npos)
+      << line;
+}
+
+TEST_F(InjectionTest, BringsTheWriterWithTheLibrary) {
+  std::ofstream(Path("writer")) << "";
+  options_.writer = Path("writer");
+  const std::string mount = "src=~/writer,dst=/opt/harmonaize/bin/harmonaize-writer,readonly";
+  const Result<RankProgram> injected = Inject({"docker", "run", "image"}, RankOf());
+  EXPECT_NE(Line(injected).find(mount), std::string::npos) << Line(injected);
+  EXPECT_NE(Line(injected).find("--env HARMONAIZE_WRITER "), std::string::npos) << Line(injected);
+  EXPECT_EQ(injected->environment.Get("HARMONAIZE_WRITER"),
+            "/opt/harmonaize/bin/harmonaize-writer");
+  const auto lacks_writer = [](const std::string& line) {
+    return line.find("writer") == std::string::npos && line.find("WRITER ") == std::string::npos;
+  };
+  // A container that runs already can be given no file.
+  EXPECT_TRUE(lacks_writer(InjectedLine({"docker", "exec", "name", "python3"})));
+  options_.assignments = {"HARMONAIZE_WRITER=/own"};
+  EXPECT_TRUE(lacks_writer(InjectedLine({"docker", "run", "image"})));
+  options_.assignments.clear();
+  options_.library.clear();
+  EXPECT_TRUE(lacks_writer(InjectedLine({"docker", "run", "image"})));
+}
+
+TEST_F(InjectionTest, BringsTheWriterThatTheEnvironmentNames) {
+  std::ofstream(Path("writer")) << "";
+  std::ofstream(Path("another")) << "";
+  options_.writer = Path("writer");
+  options_.of_launcher.Set("HARMONAIZE_WRITER", Path("another"));
+  const std::string line = InjectedLine({"bwrap", "--dev", "/dev", "true"});
+  EXPECT_NE(line.find("--ro-bind ~/another /opt/harmonaize/bin/harmonaize-writer"),
+            std::string::npos)
+      << line;
+}
+
 TEST_F(InjectionTest, FollowsLinksSinceTheContainerDoesNotHaveThem) {
   fs::create_symlink(Path("harmonaize-1/d.sock"), Path("link"));
   options_.socket = Path("link");
