@@ -1,6 +1,6 @@
-// Functions that a C++ runtime calls which is linked statically, and that only newer C libraries than
-// those of many containers have (scripts/check-libc.py). With these definitions a library or program
-// that goes into containers needs no such function there.
+// Functions that a C++ runtime calls which is linked statically, and that only newer C libraries
+// than those of many containers have (scripts/check-libc.py). With these definitions a library or
+// program that goes into containers needs no such function there.
 
 #include <dlfcn.h>
 #include <link.h>

@@ -1,7 +1,7 @@
 #include "src/store/sha256.h"
 
-// EVP, which is newer than these functions, brings all of libcrypto's algorithms into a program that
-// is linked with its archive, as harmonaize-writer is, and reads a configuration file.
+// EVP, which is newer than these functions, brings all of libcrypto's algorithms into a program
+// that is linked with its archive, as harmonaize-writer is, and reads a configuration file.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 

@@ -255,7 +255,8 @@ def read_all(world, jobs):
                       ("jobs", ALICES_JOB), ("jobs", ALICES_JOB, "--json"), ("explain",),
                       ("explain", "--json"), ("explain", ALICES_NAME),
                       ("explain", ALICES_NAME, "--json"), ("explain", ALICES_NAME, "--history"), ("top", "-n", "1"),
-                      ("checkpoints", "advice", ALICES_JOB), ("checkpoints", "advice", ALICES_JOB, "--json"), ("events",),
+                      ("checkpoints", "advice", ALICES_JOB), ("checkpoints", "advice", ALICES_JOB, "--json"),
+                      ("checkpoints", "memory"), ("checkpoints", "memory", ALICES_JOB), ("events",),
                       ("events", "--json")):
             world.alice_runs(host, *words)
 
