@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/checkpoints/advice_command.h"
-#include "cli/checkpoints/memory_command.h"
+#include "cli/checkpoints/held_command.h"
 #include "cli/checkpoints/store_commands.h"
 #include "cli/command_line.h"
 
@@ -17,7 +17,7 @@ constexpr char kFooter[] =
     R"(Examples:
   harmonaize checkpoints advice llama
   harmonaize checkpoints save llama
-  harmonaize checkpoints memory llama
+  harmonaize checkpoints held llama
   harmonaize checkpoints list /data/llama
   harmonaize checkpoints verify /data/llama
   harmonaize checkpoints export /data/llama llama-hf --format safetensors)";
@@ -30,7 +30,7 @@ void AddCheckpointsCommand(CLI::App& app, CommandLine& command_line) {
   checkpoints->require_subcommand(1);
   AddCheckpointAdvice(*checkpoints, command_line);
   AddCheckpointSave(*checkpoints, command_line);
-  AddCheckpointsInMemory(*checkpoints, command_line);
+  AddHeldCheckpoints(*checkpoints, command_line);
   AddCheckpointStores(*checkpoints, command_line);
 }
 

@@ -256,7 +256,7 @@ def read_all(world, jobs):
                       ("explain", "--json"), ("explain", ALICES_NAME),
                       ("explain", ALICES_NAME, "--json"), ("explain", ALICES_NAME, "--history"), ("top", "-n", "1"),
                       ("checkpoints", "advice", ALICES_JOB), ("checkpoints", "advice", ALICES_JOB, "--json"),
-                      ("checkpoints", "memory"), ("checkpoints", "memory", ALICES_JOB), ("events",),
+                      ("checkpoints", "held"), ("checkpoints", "held", ALICES_JOB), ("events",),
                       ("events", "--json")):
             world.alice_runs(host, *words)
 

@@ -193,51 +193,51 @@ int RunShortJobsOfAlice(int count) {
   }));
 }
 
-TEST_F(CommandsOfUsers, ShowCheckpointsInMemoryToTheirTenantAndTheOperatorAlone) {
+TEST_F(CommandsOfUsers, ShowHeldCheckpointsToTheirTenantAndTheOperatorAlone) {
   PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
     const SystemDaemon daemon;
-    EXPECT_EQ(Command(kAlice, {"checkpoints", "memory"}).text, "no checkpoints in memory\n");
+    EXPECT_EQ(Command(kAlice, {"checkpoints", "held"}).text, "no checkpoints\n");
     ASSERT_EQ(SaveAsAlice(1200), 0);
-    const Ran all = Command(kAlice, {"checkpoints", "memory"});
+    const Ran all = Command(kAlice, {"checkpoints", "held"});
     EXPECT_EQ(LinesLike(all.text, "alices +1200 +whole .* +2 +2 +- +[0-9.]+ KiB"), 1) << all.text;
-    const Ran one = Command(kAlice, {"checkpoints", "memory", "alices"});
+    const Ran one = Command(kAlice, {"checkpoints", "held", "alices"});
     EXPECT_EQ(LinesLike(one.text, "1200 +whole .* +2 +2 +0 +[0-9.]+ KiB"), 1) << one.text;
-    const Ran text = Command(kAlice, {"checkpoints", "memory", "alices", "--json"});
+    const Ran text = Command(kAlice, {"checkpoints", "held", "alices", "--json"});
     const json document = json::parse(text.text, nullptr, false);
     ASSERT_TRUE(document.is_object()) << text.text;
     EXPECT_EQ(document["checkpoints"][0]["step"], 1200);
     EXPECT_EQ(document["checkpoints"][0]["parts_here"], json({0, 1}));
-    EXPECT_EQ(Command(kBob, {"checkpoints", "memory"}).text, "no checkpoints in memory\n");
+    EXPECT_EQ(Command(kBob, {"checkpoints", "held"}).text, "no checkpoints\n");
     const std::string id =
-        json::parse(Command(kAlice, {"checkpoints", "memory", "--json"}).text)["jobs"][0]["job"];
+        json::parse(Command(kAlice, {"checkpoints", "held", "--json"}).text)["jobs"][0]["job"];
     for (const std::string& which : {std::string("alices"), id}) {
-      const Ran foreign = Command(kBob, {"checkpoints", "memory", which});
+      const Ran foreign = Command(kBob, {"checkpoints", "held", which});
       EXPECT_EQ(foreign.status, 1);
       ExpectHolds(foreign.text, "there is no job '" + which + "'");
     }
-    const Ran operators = Command(0, {"checkpoints", "memory"});
+    const Ran operators = Command(0, {"checkpoints", "held"});
     EXPECT_EQ(LinesLike(operators.text, "(uid )?64001 +alices +1200 +whole .*"), 1)
         << operators.text;
   });
 }
 
-TEST_F(CommandsOfUsers, FindCheckpointsInMemoryOfJobsThatTheDaemonHasForgotten) {
+TEST_F(CommandsOfUsers, FindHeldCheckpointsOfJobsThatTheDaemonHasForgotten) {
   PrivateHost::Run({HARMONAIZED_PROGRAM, HARMONAIZE_PROGRAM}, [] {
     const SystemDaemon daemon;
     ASSERT_EQ(SaveAsAlice(7), 0);
     const std::string id =
-        json::parse(Command(kAlice, {"checkpoints", "memory", "--json"}).text)["jobs"][0]["job"];
+        json::parse(Command(kAlice, {"checkpoints", "held", "--json"}).text)["jobs"][0]["job"];
     // The daemon remembers the last 64 of a tenant.
     ASSERT_EQ(RunShortJobsOfAlice(65), 0);
     EXPECT_EQ(Command(kAlice, {"jobs", "alices"}).status, 1);
     for (const std::string& which : {std::string("alices"), id}) {
-      const Ran found = Command(kAlice, {"checkpoints", "memory", which});
+      const Ran found = Command(kAlice, {"checkpoints", "held", which});
       EXPECT_EQ(LinesLike(found.text, "7 +whole .*"), 1) << found.text;
-      EXPECT_EQ(Command(kBob, {"checkpoints", "memory", which}).status, 1);
+      EXPECT_EQ(Command(kBob, {"checkpoints", "held", which}).status, 1);
     }
     const std::string row = id.substr(0, 8) + " +7 +whole .*";
-    EXPECT_EQ(LinesLike(Command(kAlice, {"checkpoints", "memory"}).text, row), 1);
-    EXPECT_EQ(LinesLike(Command(0, {"checkpoints", "memory", id}).text, "7 +whole .*"), 1);
+    EXPECT_EQ(LinesLike(Command(kAlice, {"checkpoints", "held"}).text, row), 1);
+    EXPECT_EQ(LinesLike(Command(0, {"checkpoints", "held", id}).text, "7 +whole .*"), 1);
   });
 }
 

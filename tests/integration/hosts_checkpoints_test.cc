@@ -145,8 +145,7 @@ TEST_F(HostsCheckpoints, AreListedByACommandWhereverTheyAre) {
     EXPECT_NCCL(hzCheckpointerCreate(comm, nullptr, &saver));
     EXPECT_NCCL(SavedModel(rank, 3, 20).Save(saver));
     EXPECT_NCCL(hzCheckpointWait(saver, 20, hzAtPeer, 60'000));
-    const Ended listed =
-        RunCommand({"checkpoints", "memory", "train"}, getenv("HARMONAIZE_SOCKET"));
+    const Ended listed = RunCommand({"checkpoints", "held", "train"}, getenv("HARMONAIZE_SOCKET"));
     EXPECT_EQ(listed.status, 0) << listed.error;
     // Each host has its own rank's part and a copy of another one's.
     EXPECT_EQ(LinesLike(listed.output, "20 +whole .* 3 +2 +1 +[0-9.]+ KiB"), 1) << listed.output;

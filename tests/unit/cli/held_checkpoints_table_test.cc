@@ -1,10 +1,10 @@
-// What people read of the checkpoints in memory.
+// What people read of the checkpoints that daemons hold.
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "cli/checkpoints/memory_table.h"
+#include "cli/checkpoints/held_table.h"
 #include "cli/json_view.h"
 #include "tests/support/text_checks.h"
 
@@ -21,12 +21,12 @@ Json ACheckpoint() {
 }
 
 std::string ShownSaved(const Json& document) {
-  const Result<std::string> table = CheckpointsInMemoryTable(document.dump(), kSaved + 125);
+  const Result<std::string> table = HeldCheckpointsTable(document.dump(), kSaved + 125);
   EXPECT_TRUE(table.ok()) << table.status().message();
   return table.ok() ? *table : "";
 }
 
-TEST(CheckpointsInMemoryTable, ShowsWhatHostsOfAJobHave) {
+TEST(HeldCheckpointsTable, ShowsWhatHostsOfAJobHave) {
   Json being_saved = ACheckpoint();
   being_saved.update({{"step", 1300},
                       {"complete", false},
@@ -34,20 +34,22 @@ TEST(CheckpointsInMemoryTable, ShowsWhatHostsOfAJobHave) {
                       {"parts_here", {1}},
                       {"parts_elsewhere", Json::array()}});
   const std::string text = ShownSaved({{"checkpoints", {being_saved, ACheckpoint()}}});
-  EXPECT_EQ(LinesLike(text,
-                      "step +state +saved \\(UTC\\) +epoch end +age +ranks +here +elsewhere "
-                      "+bytes here"),
+  EXPECT_EQ(
+      LinesLike(text,
+                "step +state +saved \\(UTC\\) +epoch end +stored +age +ranks +here +elsewhere "
+                "+bytes here"),
+      1)
+      << text;
+  EXPECT_EQ(LinesLike(text, "1200 +whole +2026-12-01T00:30:00 +yes +- +2 min 4 s +4 +2 +2 +3 MiB"),
             1)
       << text;
-  EXPECT_EQ(LinesLike(text, "1200 +whole +2026-12-01T00:30:00 +yes +2 min 4 s +4 +2 +2 +3 MiB"), 1)
-      << text;
-  EXPECT_EQ(LinesLike(text, "1300 +not whole +2026-12-01T00:30:00 +- +2 min 4 s +4 +1 +0 +3 MiB"),
-            1)
+  EXPECT_EQ(
+      LinesLike(text, "1300 +not whole +2026-12-01T00:30:00 +- +- +2 min 4 s +4 +1 +0 +3 MiB"), 1)
       << text;
   EXPECT_EQ(LinesLike(text, " +of ranks 0, 2, 3 no part is known here"), 1) << text;
 }
 
-TEST(CheckpointsInMemoryTable, ShowsWhatThisHostHasOfAllJobs) {
+TEST(HeldCheckpointsTable, ShowsWhatThisHostHasOfAllJobs) {
   const Json jobs = {
       {{"job", "3f9a01c28be4d7053f9a01c28be4d705"}, {"name", ""}, {"checkpoints", {ACheckpoint()}}},
       {{"job", "8be4d7053f9a01c28be4d7053f9a01c2"},
@@ -62,12 +64,22 @@ TEST(CheckpointsInMemoryTable, ShowsWhatThisHostHasOfAllJobs) {
   EXPECT_EQ(LinesLike(ShownSaved({{"jobs", of_tenants}}), "uid 1000 +llama +1200 .*"), 1);
 }
 
-TEST(CheckpointsInMemoryTable, SaysThatThereAreNone) {
-  EXPECT_EQ(ShownSaved({{"jobs", Json::array()}}), "no checkpoints in memory\n");
-  EXPECT_EQ(ShownSaved({{"checkpoints", Json::array()}}), "no checkpoints in memory\n");
+TEST(HeldCheckpointsTable, MissesNoPartOfWhatTheProvidersStoreHas) {
+  Json stored = ACheckpoint();
+  stored.update({{"stored", true}, {"parts_here", Json::array()}, {"bytes_here", 0}});
+  const std::string text = ShownSaved({{"checkpoints", {stored}}});
+  EXPECT_EQ(LinesLike(text, "1200 +whole +2026-12-01T00:30:00 +yes +yes +2 min 4 s +4 +0 +2 +0 B"),
+            1)
+      << text;
+  EXPECT_EQ(text.find("no part"), std::string::npos) << text;
 }
 
-TEST(CheckpointsInMemoryTable, ShowsWhatItCanOfAnyDocument) {
+TEST(HeldCheckpointsTable, SaysThatThereAreNone) {
+  EXPECT_EQ(ShownSaved({{"jobs", Json::array()}}), "no checkpoints\n");
+  EXPECT_EQ(ShownSaved({{"checkpoints", Json::array()}}), "no checkpoints\n");
+}
+
+TEST(HeldCheckpointsTable, ShowsWhatItCanOfAnyDocument) {
   Json odd = ACheckpoint();
   odd.update({{"step", "\x1b[2J"},
               {"ranks", 1e18},
@@ -78,9 +90,9 @@ TEST(CheckpointsInMemoryTable, ShowsWhatItCanOfAnyDocument) {
   const std::string text = ShownSaved({{"checkpoints", {odd, 5, {}}}});
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   for (const char* const document : {"{}", R"({"jobs": 5})", R"({"jobs": [[], {"job": 1}]})"}) {
-    EXPECT_TRUE(CheckpointsInMemoryTable(document, kSaved).ok()) << document;
+    EXPECT_TRUE(HeldCheckpointsTable(document, kSaved).ok()) << document;
   }
-  EXPECT_FALSE(CheckpointsInMemoryTable("[]", kSaved).ok());
+  EXPECT_FALSE(HeldCheckpointsTable("[]", kSaved).ok());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "cli/checkpoints/memory_table.h"
+#include "cli/checkpoints/held_table.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,6 +26,10 @@ constexpr uint64_t kMostRanks = 1 << 20;
 
 /// What the columns before a checkpoint's own say of its job.
 using JobCells = std::vector<std::string>;
+
+std::string YesText(const Json& object, const char* key) {
+  return YesAt(object, key) ? "yes" : kMissing;
+}
 
 bool HasMoment(const Json& checkpoint) {
   const Json& saved = At(checkpoint, "saved");
@@ -79,25 +83,26 @@ void AddCheckpoints(const Json& job, const JobCells& cells, bool asks_others, do
     const std::string elsewhere = std::to_string(ListAt(one, "parts_elsewhere").size());
     row.insert(row.end(),
                {TextAt(one, "step"), YesAt(one, "complete") ? "whole" : "not whole", SavedText(one),
-                YesAt(one, "epoch_end") ? "yes" : kMissing, AgeText(one, now), TextAt(one, "ranks"),
-                std::to_string(ListAt(one, "parts_here").size()),
+                YesText(one, "epoch_end"), YesText(one, "stored"), AgeText(one, now),
+                TextAt(one, "ranks"), std::to_string(ListAt(one, "parts_here").size()),
                 asks_others ? elsewhere : kMissing, BytesAt(one, "bytes_here")});
     table->Add(std::move(row));
     const std::vector<uint64_t> missing = MissingRanks(one);
-    if (asks_others && !missing.empty()) table->AddNote("  " + MissingText(missing));
+    if (asks_others && !missing.empty() && !YesAt(one, "stored"))
+      table->AddNote("  " + MissingText(missing));
   }
 }
 
 std::vector<std::string> Head(JobCells job_columns) {
-  for (const char* const column : {"step", "state", "saved (UTC)", "epoch end", "age", "ranks",
-                                   "here", "elsewhere", "bytes here"}) {
+  for (const char* const column : {"step", "state", "saved (UTC)", "epoch end", "stored", "age",
+                                   "ranks", "here", "elsewhere", "bytes here"}) {
     job_columns.emplace_back(column);
   }
   return job_columns;
 }
 
 /// Columns of a checkpoint that hold names.
-constexpr size_t kNameColumns = 4;
+constexpr size_t kNameColumns = 5;
 
 TextTable TableOfJob(const Json& document, double now) {
   TextTable table(Head({}), kNameColumns);
@@ -123,11 +128,11 @@ TextTable TableOfJobs(const Json& document, double now) {
 
 }  // namespace
 
-Result<std::string> CheckpointsInMemoryTable(std::string_view document, double now) {
+Result<std::string> HeldCheckpointsTable(std::string_view document, double now) {
   HZ_ASSIGN_OR_RETURN(const Json parsed, ParseDocument(document));
   const TextTable table =
       parsed.contains("jobs") ? TableOfJobs(parsed, now) : TableOfJob(parsed, now);
-  if (table.empty()) return std::string("no checkpoints in memory\n");
+  if (table.empty()) return std::string("no checkpoints\n");
   std::string text;
   table.Print(&text);
   return text;

@@ -1,11 +1,11 @@
-#include "cli/checkpoints/memory_command.h"
+#include "cli/checkpoints/held_command.h"
 
 #include <memory>
 #include <string>
 
 #include <CLI/CLI.hpp>
 
-#include "cli/checkpoints/memory_table.h"
+#include "cli/checkpoints/held_table.h"
 #include "cli/command_line.h"
 #include "cli/daemon_http.h"
 #include "cli/jobs/job_search.h"
@@ -16,9 +16,9 @@
 namespace harmonaize {
 namespace {
 
-constexpr char kMemoryDescription[] = "List the checkpoints that are in memory.";
+constexpr char kHeldDescription[] = "List the checkpoints that daemons hold.";
 
-constexpr char kMemoryFooter[] =
+constexpr char kHeldFooter[] =
     R"(What ranks have saved stays in their daemon's memory when they end, an hour or as long as the
 provider says, and a later run of the job reads it from there. Without JOB, this host's memory is
 listed, for all of your jobs. With JOB other hosts are asked, too, if the job has ranks here now. The
@@ -26,27 +26,28 @@ newest comes first.
 
   whole      all ranks have saved their parts: hzCheckpointOpen finds it
   not whole  being saved, or given up; or whole, and nobody here has heard of it yet
-  here       how many ranks' parts this host has, and of how many bytes
+  stored     the provider's store has it, where there is one; that is told with JOB alone
+  here       how many ranks' parts this host has in memory, and of how many bytes
   elsewhere  how many more other hosts have
 
-A job that has ended minutes ago is found by its id, and by its name if it is yours. The folder of a
-job's store is shown by 'harmonaize checkpoints list FOLDER'.
+A job that has ended minutes ago is found by its id, and by its name if it is yours. A folder that the
+job saves to is shown by 'harmonaize checkpoints list FOLDER'.
 
-Exit status: 0, also where nothing is in memory; 1 when no daemon answered, or there is no such job;
+Exit status: 0, also where there are none; 1 when no daemon answered, or there is no such job;
 2 for wrong options.
 
 Examples:
-  harmonaize checkpoints memory
-  harmonaize checkpoints memory llama
-  harmonaize checkpoints memory llama --json | jq '.checkpoints[0].step')";
+  harmonaize checkpoints held
+  harmonaize checkpoints held llama
+  harmonaize checkpoints held llama --json | jq '.checkpoints[0].step')";
 
-struct MemoryOptions {
+struct HeldOptions {
   std::string socket;
   std::string job;
   bool json = false;
 };
 
-/// Asks for what is in memory of a job. Errors: kUnavailable if there is none that is meant.
+/// Asks for what is held of a job. Errors: kUnavailable if there is none that is meant.
 Result<std::string> AskOfJob(const DaemonHttp& daemon, const std::string& which) {
   const Result<std::string> known = AskForJobId(daemon, which);
   if (!known.ok() && known.status().code() != Code::kUnavailable) return known.status();
@@ -55,24 +56,24 @@ Result<std::string> AskOfJob(const DaemonHttp& daemon, const std::string& which)
   Result<std::string> answer =
       CallDaemon(daemon, {.target = "/v1/jobs/" + EncodeForUrl(job) + "/checkpoints"});
   if (answer.ok() || known.ok()) return answer;
-  return Unavailable("{}, and `harmonaize checkpoints memory` what else is in memory",
+  return Unavailable("{}, and `harmonaize checkpoints held` what is held",
                      known.status().message());
 }
 
-Result<std::string> Show(const MemoryOptions& options) {
+Result<std::string> Show(const HeldOptions& options) {
   HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindHttp(options.socket));
   HZ_ASSIGN_OR_RETURN(const std::string answer,
                       options.job.empty() ? CallDaemon(daemon, {.target = "/v1/checkpoints"})
                                           : AskOfJob(daemon, options.job));
-  return options.json ? IndentJson(answer) : CheckpointsInMemoryTable(answer, UnixSeconds());
+  return options.json ? IndentJson(answer) : HeldCheckpointsTable(answer, UnixSeconds());
 }
 
 }  // namespace
 
-void AddCheckpointsInMemory(CLI::App& checkpoints, CommandLine& command_line) {
-  CLI::App* const command = checkpoints.add_subcommand("memory", kMemoryDescription);
-  auto options = std::make_shared<MemoryOptions>();
-  command->footer(kMemoryFooter);
+void AddHeldCheckpoints(CLI::App& checkpoints, CommandLine& command_line) {
+  CLI::App* const command = checkpoints.add_subcommand("held", kHeldDescription);
+  auto options = std::make_shared<HeldOptions>();
+  command->footer(kHeldFooter);
   command
       ->add_option("JOB", options->job,
                    "Its name, its id, or the beginning of its id; without it all of yours")
