@@ -90,9 +90,8 @@ class CheckpointRequest {
   Status FetchPart() {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<FetchPartRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
-    const PartName name = {.job = JobTable::KeyOf(*communicator->job()),
-                           .save = request.save,
-                           .rank = request.rank};
+    const PartName name = {
+        .job = JobTable::KeyOf(*communicator->job()), .save = request.save, .rank = request.rank};
     auto fetched = [connection = connection_, type = header_.type](const Result<uint64_t>& bytes) {
       if (!bytes.ok()) return connection->ReplyFailure(type, bytes.status());
       connection->Reply(type, FetchPartReply{.bytes = *bytes});
@@ -110,10 +109,10 @@ class CheckpointRequest {
   Status ListSaves() {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<ListSavesRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
-    keeper().List(JobTable::KeyOf(*communicator->job()), communicator, [connection = connection_, type = header_.type](
-                                     const nlohmann::json& document) {
-      ReplyDocument(*connection, type, document.dump());
-    });
+    keeper().List(JobTable::KeyOf(*communicator->job()), communicator,
+                  [connection = connection_, type = header_.type](const nlohmann::json& document) {
+                    ReplyDocument(*connection, type, document.dump());
+                  });
     return Status::Ok();
   }
 

@@ -348,8 +348,8 @@ struct FetchPartReply {
   uint64_t bytes = 0;  ///< Of the part.
 };
 
-/// Asks which checkpoints of the member's job are in memory or in the provider's store, and where: a
-/// document of JSON, as StatusRequest.
+/// Asks which checkpoints of the member's job are in memory or in the provider's store, and where:
+/// a document of JSON, as StatusRequest.
 struct ListSavesRequest {
   static constexpr MessageType kType = MessageType::kListSaves;
   uint32_t member = kNoMember;

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "harmonaize.h"
-#include "tests/integration/saving_ranks.h"
 #include "src/checkpoint/stored_checkpoint.h"
+#include "tests/integration/saving_ranks.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/eventually.h"
 #include "tests/support/hosts_case.h"

@@ -142,8 +142,7 @@ TEST_P(EveryTypeAndOperator, IsRight) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Placements, EveryTypeAndOperator,
-                         ::testing::Range(0, kPlacementsUsed));
+INSTANTIATE_TEST_SUITE_P(Placements, EveryTypeAndOperator, ::testing::Range(0, kPlacementsUsed));
 
 /// All collectives with counts from nothing to several slices.
 void RunAllCollectives(int rank, int ranks, ncclComm_t communicator) {
