@@ -18,6 +18,7 @@
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/tenant/tenant.h"
+#include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
@@ -271,10 +272,13 @@ bool CheckpointAdvisor::IsIdle(const Job& job) const {
 SaveInterval CheckpointAdvisor::IntervalFor(const Job& job, const CheckpointAdvice& advice,
                                             double hazard) const {
   const CheckpointTerms& terms = job.terms->checkpoint();
+  const TenantPolicy& policy =
+      services_.tenants->policy().For(job.tenant->identity.across_hosts);
   return IntervalOf({.stall_seconds = advice.usual.stall_seconds,
                      .safe_seconds = advice.usual.safe_seconds.p50,
                      .hazard_per_second = hazard + advice.notice_hazard,
                      .weight = WeightOf(ImportanceOf(terms)),
+                     .least_seconds = policy.least_checkpoint_interval_seconds,
                      .interval_seconds = terms.interval_seconds,
                      .most_lost_seconds = terms.most_lost_seconds,
                      .overhead_cap = terms.overhead_cap});

@@ -31,6 +31,7 @@ class JobCommunicators;
 class JobEvents;
 class PromiseBook;
 class RecordKeeper;
+class TenantTable;
 struct Job;
 struct Tenant;
 
@@ -65,7 +66,8 @@ class CheckpointAdvisor final : public CommunicatorObserver {
     const JobAdvisor* progress = nullptr;
     const PromiseBook* book = nullptr;
     RecordKeeper* keeper = nullptr;
-    const Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+    const TenantTable* tenants = nullptr;  ///< Its policy bounds intervals.
+    const Cluster* cluster = nullptr;      ///< nullptr where this host stands alone.
     EventLoop* loop = nullptr;
   };
 
