@@ -120,5 +120,12 @@ TEST_F(HostsCheckpoints, AHostThatHadNoneReadsThemAll) {
   ExpectRead({2, 1, 0}, "peer");
 }
 
+TEST_F(HostsCheckpoints, AHostThatHasLostItsPartsReadsThemWhereRankZeroHasAll) {
+  SaveAndDie({0, 1}, hzAtPeer);
+  // Host 0 has the copy of what host 1 had: to rank 0 it all is in this host's memory.
+  cluster_.daemon(1).Kill();
+  ExpectRead({0, 2}, "memory");
+}
+
 }  // namespace
 }  // namespace harmonaize::testing
