@@ -88,6 +88,8 @@ CheckpointAdvisor::Entry* CheckpointAdvisor::Of(Job& job) {
   if (entry == nullptr) {
     if (!MakeRoom(job.tenant->identity.name)) return nullptr;
     entry = &entries_[KeyOf(job)];
+  } else if (entry->job == nullptr) {
+    entry->came_seconds = UnixSeconds();
   }
   if (entry->job == nullptr) entry->watched_seconds = MonotonicNow();
   entry->job = &job;
@@ -290,6 +292,7 @@ SaveView CheckpointAdvisor::ViewOf(const Job& job, const Entry& entry,
   const JobProgress* const progress = services_.progress->Find(job);
   return {.now_seconds = advice.now_seconds,
           .began_seconds = job.began_seconds,
+          .came_seconds = entry.came_seconds,
           .saved_seconds = entry.saves.saved_seconds(),
           .lasting_seconds = entry.saves.lasting_seconds(),
           .advised_seconds = entry.saves.advised_seconds(),

@@ -31,12 +31,6 @@ double LostAt(double at_seconds, double saved_seconds) {
   return std::max(0.0, at_seconds - saved_seconds);
 }
 
-/// Returns since when work may be lost. A job begins with what it has restored, so what it did
-/// before is in a checkpoint.
-double WorkSince(const SaveView& view, std::optional<double> saved_seconds) {
-  return std::max(view.began_seconds, saved_seconds.value_or(view.began_seconds));
-}
-
 /// One notice, and a checkpoint for it.
 class NoticeMoment {
  public:
@@ -44,8 +38,8 @@ class NoticeMoment {
       : view_(view),
         notice_(notice),
         estimate_(notice.spares_host ? view.usual : view.lasting),
-        saved_seconds_(WorkSince(
-            view, notice.spares_host ? view.saved_seconds : view.lasting_seconds)) {}
+        saved_seconds_((notice.spares_host ? view.saved_seconds : view.lasting_seconds)
+                           .value_or(view.began_seconds)) {}
 
   std::optional<SaveMoment> Moment() const {
     return notice_.deadline_seconds.has_value() ? BeforeDeadline(*notice_.deadline_seconds)
@@ -108,9 +102,10 @@ class NoticeMoment {
   const double saved_seconds_;
 };
 
+// A job that has come again has restored what was saved, so its work is as old as its coming.
 SaveMoment IntervalMoment(const SaveView& view) {
-  const double last = std::max(WorkSince(view, view.saved_seconds),
-                               view.advised_seconds.value_or(view.began_seconds));
+  const double last = std::max({view.began_seconds, view.came_seconds.value_or(0),
+                                view.saved_seconds.value_or(0), view.advised_seconds.value_or(0)});
   const double interval = std::max(view.interval_seconds, 1.0);
   double due = last + interval;
   if (view.is_idle && view.now_seconds >= due - kIdlePart * interval) {

@@ -51,18 +51,15 @@ TEST(SaveMoment, WithoutACheckpointCountsFromTheJobsBegin) {
   EXPECT_EQ(MomentsOf(View(100, &none))[0].not_before_seconds, 1000);
 }
 
-TEST(SaveMoment, OfAJobThatHasBegunAgainCountsFromItsBegin) {
+TEST(SaveMoment, OfAJobThatHasComeAgainCountsFromThen) {
   std::vector<SaveNotice> notices;
   SaveView view = View(5010, &notices);
   view.saved_seconds = 3000;
-  view.lasting_seconds = 3000;
-  view.began_seconds = 5000;
+  EXPECT_EQ(MomentsOf(view)[0].not_before_seconds, 4000);
+  view.came_seconds = 5000;
   EXPECT_EQ(MomentsOf(view)[0].not_before_seconds, 6000) << "it has just restored what was saved";
-  notices = {Reclaim(5100, 5005)};
-  view = View(5010, &notices);
-  view.lasting_seconds = 3000;
-  view.began_seconds = 5018;
-  EXPECT_EQ(MomentsOf(view)[0].why, SaveReason::kInterval) << "5 s of work are worth no stall";
+  view.saved_seconds = 5500;
+  EXPECT_EQ(MomentsOf(view)[0].not_before_seconds, 6500);
 }
 
 TEST(SaveMoment, ThatWasMissedIsNow) {
