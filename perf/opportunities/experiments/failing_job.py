@@ -12,6 +12,8 @@ import typing
 
 from experiments.laboratory import Job, Laboratory, LaboratoryError, Line, RunningJob, wait_for
 
+# Steps after a save that it may slow down: its copy goes to a peer meanwhile.
+SLOWED_STEPS = 5
 # Seconds between two looks at whether the job has ended: a small part of what a start takes.
 LOOK_SECONDS = 0.02
 
@@ -97,12 +99,13 @@ class Outcome:
     step: float
     saves: int
     stall: float
+    cost: float  # Of a save: its stall, and what the steps after it take longer.
     restart: float  # From a failure until the state is restored.
     lost: float  # Work that a failure has cost.
     failures: tuple[float, ...]  # When they struck, from the begin.
 
 
-def outcome_of(lines: typing.Sequence[Line], struck: typing.Sequence[float], begin: float, end: float) -> Outcome:
+def outcome_of(lines: list[Line], struck: typing.Sequence[float], begin: float, end: float) -> Outcome:
     """Reckons it from what rank 0 has written. LaboratoryError: a state was restored that is not whole."""
     steps = [line for line in lines if line["event"] == "step"]
     step = statistics.median(later["unix_seconds"] - earlier["unix_seconds"]
@@ -112,13 +115,24 @@ def outcome_of(lines: typing.Sequence[Line], struck: typing.Sequence[float], beg
     if not all(line["is_whole"] for line in restored):
         raise LaboratoryError("a state was restored that is not whole")
     saves = [line for line in lines if line["event"] == "saved" and begin <= line["unix_seconds"] <= end]
+    stall = _mean([line["stall_seconds"] for line in saves])
+    costs = [cost for place, line in enumerate(lines) if line in saves
+             and (cost := _cost_of_save(lines, place, step)) is not None]
     returns = [next(line for line in restored if line["unix_seconds"] > at) for at in struck]
     restarts = [line["unix_seconds"] - at for line, at in zip(returns, struck)]
     lost = [(_step_at(steps, at) - line["step"]) * step for line, at in zip(returns, struck)]
     kept = _step_at(steps, end) - _step_at(steps, begin)
     return Outcome(goodput=kept * step / (end - begin), step=step, saves=len(saves),
-                   stall=_mean([line["stall_seconds"] for line in saves]), restart=_mean(restarts), lost=_mean(lost),
+                   stall=stall, cost=_mean(costs) if costs else stall, restart=_mean(restarts), lost=_mean(lost),
                    failures=tuple(at - begin for at in struck))
+
+
+def _cost_of_save(lines: list[Line], place: int, step: float) -> float | None:
+    """Returns for how long the save that is told there has kept the job; None: something else came soon after."""
+    around = lines[place - 1 : place] + lines[place + 1 : place + 1 + SLOWED_STEPS]
+    if len(around) <= SLOWED_STEPS or any(line["event"] != "step" for line in around):
+        return None
+    return float(around[-1]["unix_seconds"] - around[0]["unix_seconds"] - SLOWED_STEPS * step)
 
 
 def _step_at(steps: typing.Sequence[Line], unix_seconds: float) -> int:

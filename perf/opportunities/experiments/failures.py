@@ -39,6 +39,8 @@ HOST_PART = 0.25
 WRITE_SECONDS = 1.0
 # Seconds for which the trainer goes on when what counts is over: of a start that was under way, the step is told.
 AFTERWARDS_SECONDS = 3.0
+# Runs of which the simulation takes the mean, for which a second is enough.
+SIMULATED_RUNS = 200
 # Mean seconds until the job hears of advice: the daemon looks twice a second.
 HEARS_AFTER_SECONDS = 0.25
 # Part by which the failures in a day that the daemon knows of may be off: of hosts it knows 1, 2 or 5 times a power of
@@ -152,36 +154,42 @@ class Failures:
             raise LaboratoryError(f"the daemon knows of {known:.2f} times as many failures as there are")
         return advice.lasting.seconds.p50
 
-    def _simulate(self, settings: Settings, arm: str, seconds: float, safe: float, outcome: Outcome) -> float:
-        """Returns the goodput that simulate_checkpoints has for the same failures and the same costs."""
+    def _simulate(self, settings: Settings, arm: str, seconds: float, safe: float,
+                  outcome: Outcome) -> tuple[float, float]:
+        """Returns the goodput that simulate_checkpoints has for the same costs: for the same failures, and the mean for
+        any that come as often."""
         interval = self._interval(arm)
-        # One after the end, since none at all would be drawn.
-        at = [*outcome.failures, seconds + 1]
-        numbers = {"hosts": len(HOSTS), "mtbf": self._mean_seconds, "seconds": seconds, "stall": outcome.stall,
+        numbers = {"hosts": len(HOSTS), "mtbf": self._mean_seconds, "seconds": seconds, "stall": max(0.0, outcome.cost),
                    "safe": safe, "restart": outcome.restart, "step": outcome.step, "least": LEAST_SECONDS,
-                   "delay": HEARS_AFTER_SECONDS, "every": interval or 1, "rank-part": 1 - HOST_PART, "announced": 0,
-                   "seeds": 1}
+                   "delay": HEARS_AFTER_SECONDS, "every": interval or 1, "rank-part": 1 - HOST_PART, "announced": 0}
+        # One after the end, since none at all would be drawn.
+        at = ",".join(f"{one:.3f}" for one in (*outcome.failures, seconds + 1))
         words = [f"--{name}={value}" for name, value in numbers.items()]
-        done = subprocess.run([str(settings.programs / "simulate_checkpoints"), *words, "--known", "--json",
-                               "--at", ",".join(f"{one:.3f}" for one in at)], text=True, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        arm_number = -1 if interval is None else 0
+        return (self._goodput(settings, [*words, "--seeds=1", f"--at={at}"], arm_number),
+                self._goodput(settings, [*words, f"--seeds={SIMULATED_RUNS}"], arm_number))
+
+    def _goodput(self, settings: Settings, words: typing.Sequence[str], arm_number: int) -> float:
+        done = subprocess.run([str(settings.programs / "simulate_checkpoints"), *words, "--known", "--json"], text=True,
+                              check=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if done.returncode != 0:
             raise LaboratoryError(f"simulate_checkpoints: {done.stderr.strip()}")
-        arms = json.loads(done.stdout)["jobs"][0]["costs"][0]["arms"]
-        return float(arms[-1 if interval is None else 0]["goodput"])
+        return float(json.loads(done.stdout)["jobs"][0]["costs"][0]["arms"][arm_number]["goodput"])
 
-    def _note(self, settings: Settings, arm: str, turn: int, measures: Measures, outcome: Outcome, simulated: float,
-              safe: float) -> None:
+    def _note(self, settings: Settings, arm: str, turn: int, measures: Measures, outcome: Outcome,
+              simulated: tuple[float, float], safe: float) -> None:
         values = {"%": 100 * outcome.goodput, "ms": 1e3 * outcome.stall}
         for what, unit, better, without, with_it in ROWS:
             value = values.get(unit, outcome.restart if what.startswith("from") else outcome.lost)
             measures.add("without", what, unit, better, value if arm == without else None)
             measures.add("with", what, unit, better, value if arm == with_it else None)
-        measures.add_curve(arm, turn, [{"goodput": outcome.goodput, "simulated": simulated, "stall": outcome.stall,
+        measures.add_curve(arm, turn, [{"goodput": outcome.goodput, "simulated": simulated[0],
+                                        "expected": simulated[1], "stall": outcome.stall, "cost": outcome.cost,
                                         "safe": safe, "restart": outcome.restart, "lost": outcome.lost,
                                         "step": outcome.step, "saves": outcome.saves,
                                         "failures": len(outcome.failures)}])
-        settings.say(f"{self.name}: {arm}: goodput {outcome.goodput:.1%}, simulated {simulated:.1%}; "
-                     f"{len(outcome.failures)} failures, {outcome.saves} saves with a stall of {outcome.stall:.3f} s, "
+        settings.say(f"{self.name}: {arm}: goodput {outcome.goodput:.1%}, simulated {simulated[0]:.1%}, expected "
+                     f"{simulated[1]:.1%}; {len(outcome.failures)} failures, {outcome.saves} saves with a stall of "
+                     f"{outcome.stall:.3f} s and a cost of {outcome.cost:.3f} s, "
                      f"safe after {safe:.2f} s, restarts of {outcome.restart:.2f} s, {outcome.lost:.2f} s lost by each, "
                      f"steps of {outcome.step:.4f} s")
