@@ -274,8 +274,7 @@ bool CheckpointAdvisor::IsIdle(const Job& job) const {
 SaveInterval CheckpointAdvisor::IntervalFor(const Job& job, const CheckpointAdvice& advice,
                                             double hazard) const {
   const CheckpointTerms& terms = job.terms->checkpoint();
-  const TenantPolicy& policy =
-      services_.tenants->policy().For(job.tenant->identity.across_hosts);
+  const TenantPolicy& policy = services_.tenants->policy().For(job.tenant->identity.across_hosts);
   return IntervalOf({.stall_seconds = advice.usual.stall_seconds,
                      .safe_seconds = advice.usual.safe_seconds.p50,
                      .hazard_per_second = hazard + advice.notice_hazard,

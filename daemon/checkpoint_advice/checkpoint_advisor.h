@@ -113,10 +113,10 @@ class CheckpointAdvisor final : public CommunicatorObserver {
   struct Entry {
     Job* job = nullptr;  ///< nullptr: it is not here.
     JobSaves saves = {};
-    double ranks = 1;            ///< Of its largest communicator.
+    double ranks = 1;                         ///< Of its largest communicator.
     std::optional<double> came_seconds = {};  ///< SaveView::came_seconds.
-    double watched_seconds = 0;  ///< Until then, by the monotonic clock.
-    double left_seconds = 0;     ///< Since when it is not here, likewise.
+    double watched_seconds = 0;               ///< Until then, by the monotonic clock.
+    double left_seconds = 0;                  ///< Since when it is not here, likewise.
   };
   using Key = std::pair<std::string, std::string>;  ///< The tenant's name, and JobIdentity::text.
 

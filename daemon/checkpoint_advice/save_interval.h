@@ -8,8 +8,8 @@
 
 namespace harmonaize::daemon {
 
-/// Bounds of intervals that are advised, in seconds. The least, where the provider's policy names no
-/// other, keeps events apart that a program has to hear; the most is a day, since an estimate of
+/// Bounds of intervals that are advised, in seconds. The least, where the provider's policy names
+/// no other, keeps events apart that a program has to hear; the most is a day, since an estimate of
 /// hardly any failures is no promise.
 inline constexpr double kLeastSaveIntervalSeconds = 10;
 inline constexpr double kMostSaveIntervalSeconds = 86400;

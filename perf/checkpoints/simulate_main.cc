@@ -39,8 +39,8 @@ struct Options {
   FailureOptions failures;
   std::vector<double> hosts = {8, 64, 512, 2048};
   double seconds = 28 * 86400.0;
-  double mtbf_seconds = 0;             ///< 0: by the number of hosts.
-  std::vector<double> at_seconds = {};  ///< Of failures; none: they are drawn.
+  double mtbf_seconds = 0;                   ///< 0: by the number of hosts.
+  std::vector<double> at_seconds = {};       ///< Of failures; none: they are drawn.
   std::optional<double> stall_seconds = {};  ///< nullopt: those of Costs.
   double safe_seconds = 0;
   double restart_seconds = 0;
@@ -164,8 +164,7 @@ std::string TableOf(const Json& document) {
   std::string table;
   for (const Json& job : document["jobs"]) {
     table += fmt::format("\n{} hosts, a failure in {}\n\n| goodput, % |",
-                         job["hosts"].get<double>(),
-                         TimeText(job["mtbf_seconds"].get<double>()));
+                         job["hosts"].get<double>(), TimeText(job["mtbf_seconds"].get<double>()));
     std::string rule = "|---|";
     for (const Json& cost : job["costs"]) {
       table += fmt::format(" {} |", cost["name"].get<std::string>());
@@ -251,9 +250,10 @@ void AddAccelerated(CLI::App& app, Options& options) {
                  "Seconds after which a job hears of advice")
       ->check(seconds)
       ->capture_default_str();
-  app.add_flag("--known", options.advice.knows_job,
-               "The daemon knows how often hosts and ranks fail, and what a checkpoint takes; else it "
-               "learns that");
+  app.add_flag(
+      "--known", options.advice.knows_job,
+      "The daemon knows how often hosts and ranks fail, and what a checkpoint takes; else it "
+      "learns that");
 }
 
 }  // namespace

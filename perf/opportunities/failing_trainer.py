@@ -172,7 +172,7 @@ class Trainer:
             else FolderSaver(communicator, options.folder, options.storage_mbps * 1e6))
         self._advice = Advice(os.environ["HARMONAIZE_JOB"])
         self._step = 0
-        self._saved_at = time.monotonic()
+        self._saved_at = 0.0
         # `newest` has the parameters of the last steps, of which the average is what comes out of the training.
         self._state = {"parameters": self._model.initial(options.seed),
                        "velocity": np.zeros(self._model.size, np.float32),
@@ -196,6 +196,7 @@ class Trainer:
         found = self._saver.restore(self._state)
         self._step, place = found or (0, "nowhere")
         self._communicator.barrier()
+        self._saved_at = time.monotonic()
         self._tell("restored", seconds=time.monotonic() - began, place=place, is_whole=self._is_whole())
 
     def _is_whole(self) -> bool:
@@ -221,7 +222,7 @@ class Trainer:
         if self._step == FIRST_SAVE:
             return True
         if self._options.every > 0:
-            return time.monotonic() - self._saved_at >= self._options.every
+            return time.monotonic() >= self._saved_at + float(self._options.every)
         return self._advice.is_due()
 
     def _save(self) -> None:

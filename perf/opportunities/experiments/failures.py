@@ -108,7 +108,8 @@ class Failures:
             failures, seconds = [Failure(1.5, "host0", False), Failure(3.5, "host1", True)], 6.0
         with Laboratory(settings.programs, FABRIC, POLICY + POLICY_OF_ADVICE, prepare=self._know_rates) as laboratory:
             outcome, safe = self._train(laboratory, settings, WAYS[arm], turn, failures, seconds)
-        self._note(settings, arm, turn, measures, outcome, self._simulate(settings, arm, seconds, safe, outcome), safe)
+        simulated = self._simulate(settings, arm, seconds, safe, outcome)
+        self._note(settings, arm, turn, measures, outcome, simulated, safe)
 
     def _know_rates(self, laboratory: Laboratory) -> None:
         rank_rate = (1 - HOST_PART) / self._mean_seconds / len(HOSTS)
@@ -117,9 +118,11 @@ class Failures:
             write_history(laboratory.host_folder(host), JOB, TRAINER, seen_for(rank_rate, RANK_PRIOR),
                           seen_for(host_rate, HOST_PRIOR))
 
-    def _interval(self, arm: str) -> float | None:
-        times = WAYS[arm].times_young
-        return None if times is None else times * math.sqrt(2 * WRITE_SECONDS * self._mean_seconds)
+    def _interval(self, way: Way) -> float | None:
+        """Returns the fixed interval; None: there is none."""
+        if way.times_young is None:
+            return None
+        return way.times_young * math.sqrt(2 * WRITE_SECONDS * self._mean_seconds)
 
     def _train(self, laboratory: Laboratory, settings: Settings, way: Way, turn: int,
                failures: typing.Sequence[Failure], seconds: float) -> tuple[Outcome, float]:
@@ -127,9 +130,7 @@ class Failures:
         folder = laboratory.folder / "checkpoints"
         folder.mkdir()
         folder.chmod(0o1777)
-        interval = 0.0 if way.times_young is None else way.times_young * math.sqrt(2 * WRITE_SECONDS *
-                                                                                  self._mean_seconds)
-        words = (str(PROGRAM), "--seed", str(turn + 1), "--every", str(interval),
+        words = (str(PROGRAM), "--seed", str(turn + 1), "--every", str(self._interval(way) or 0),
                  *(["--folder", str(folder)] if way.writes else []))
         environment = {"HARMONAIZE_HOME": str(settings.programs.parent), "OMP_NUM_THREADS": "1",
                        "PYTHONPATH": str(ROOT / "plugins" / "python"), "OPENBLAS_NUM_THREADS": "1"}
@@ -158,7 +159,7 @@ class Failures:
                   outcome: Outcome) -> tuple[float, float]:
         """Returns the goodput that simulate_checkpoints has for the same costs: for the same failures, and the mean for
         any that come as often."""
-        interval = self._interval(arm)
+        interval = self._interval(WAYS[arm])
         numbers = {"hosts": len(HOSTS), "mtbf": self._mean_seconds, "seconds": seconds, "stall": max(0.0, outcome.cost),
                    "safe": safe, "restart": outcome.restart, "step": outcome.step, "least": LEAST_SECONDS,
                    "delay": HEARS_AFTER_SECONDS, "every": interval or 1, "rank-part": 1 - HOST_PART, "announced": 0}
@@ -190,6 +191,5 @@ class Failures:
                                         "failures": len(outcome.failures)}])
         settings.say(f"{self.name}: {arm}: goodput {outcome.goodput:.1%}, simulated {simulated[0]:.1%}, expected "
                      f"{simulated[1]:.1%}; {len(outcome.failures)} failures, {outcome.saves} saves with a stall of "
-                     f"{outcome.stall:.3f} s and a cost of {outcome.cost:.3f} s, "
-                     f"safe after {safe:.2f} s, restarts of {outcome.restart:.2f} s, {outcome.lost:.2f} s lost by each, "
-                     f"steps of {outcome.step:.4f} s")
+                     f"{outcome.stall:.3f} s and a cost of {outcome.cost:.3f} s, safe after {safe:.2f} s, restarts of "
+                     f"{outcome.restart:.2f} s, {outcome.lost:.2f} s lost by each, steps of {outcome.step:.4f} s")
