@@ -16,6 +16,8 @@ from experiments.laboratory import Job, Laboratory, LaboratoryError, Line, Runni
 SLOWED_STEPS = 5
 # Seconds between two looks at whether the job has ended: a small part of what a start takes.
 LOOK_SECONDS = 0.02
+# Starts in a row that may fail: the daemon of a host that has just come back may not be reached yet.
+MOST_FAILED_STARTS = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +49,7 @@ class FailingJob:
         self._job = job
         self._before: list[Line] = []
         self._running: RunningJob = laboratory.start(job)
+        self._failed_starts = 0
         self.struck: list[float] = []  # Unix times.
 
     def lines(self) -> list[Line]:
@@ -85,7 +88,9 @@ class FailingJob:
         if not self.struck:
             self._running.check()
         lines = self._running.lines()
-        if not any(line["event"] == "restored" for line in lines):
+        has_come_up = any(line["event"] == "restored" for line in lines)
+        self._failed_starts = 0 if has_come_up else self._failed_starts + 1
+        if self._failed_starts > MOST_FAILED_STARTS:
             raise LaboratoryError(f"{self._job.name} does not come up: {self._running.words()}")
         self._before += lines
         self._running = self._laboratory.start(self._job)
