@@ -117,7 +117,8 @@ class CheckpointKeeper final : public CommunicatorObserver {
     Status failure = {};         ///< Why no further round becomes complete.
     /// When the first part of the open round came, since 1970; 0: none has.
     double begun_seconds = 0;
-    double completed_seconds = 0;  ///< The same of the round that was completed last.
+    double completed_seconds = 0;   ///< The same of the round that was completed last.
+    uint64_t earlier_until_ns = 0;  ///< Until then what earlier runs have saved is kept at most.
   };
 
   /// Pause between looks at all buffers: short beside the time for which parts are kept, long
@@ -135,6 +136,8 @@ class CheckpointKeeper final : public CommunicatorObserver {
   static void TellHosts(Communicator& communicator, uint64_t key, const Saved& saved,
                         const Status& failure);
   void TellSaved(const Communicator& communicator, const Saves& saves, bool at_peer);
+  void LetEarlierGo(const Communicator& communicator, const Saves& saves);
+  bool MayKeepEarlier(const Communicator& communicator) const;
   void ReplicateRound(const Communicator& communicator, uint64_t round);
   void ReplicateNext();
   Communicator* FindByKey(uint64_t key) const;
