@@ -32,6 +32,10 @@ constexpr int kMostBuffersOfRank = 4;
 /// Interval, in nanoseconds, at which other hosts are asked to go on keeping copies.
 constexpr uint64_t kRefreshEveryNs = 10'000'000'000;
 
+/// Longest time, in nanoseconds, for which what an earlier run has saved is kept until other hosts
+/// have copies of a later one. Copies of some tens of GB take seconds.
+constexpr uint64_t kEarlierKeptNs = 60'000'000'000;
+
 /// Returns the number by which all hosts know a save, which no other save of the job has.
 uint64_t SaveNumber(uint64_t key, uint64_t round) {
   return MixBits(key ^ MixBits(round));
@@ -272,13 +276,40 @@ void CheckpointKeeper::Complete(const Communicator& communicator, const Saved& s
   if (saved.round < saves.complete.round) return;
   saves.complete.stored = saved.stored;
   saves.complete.not_stored = saved.not_stored;
-  if (saved.round == saves.complete.round) return;
-  saves.complete.round = saved.round;
-  saves.complete.step = saved.step;
-  saves.at_peer.clear();
-  parts_.Complete(JobTable::KeyOf(*communicator.job()), communicator.id(), saved.round);
-  ReplicateRound(communicator, saved.round);
-  StoreRound(communicator, saved.round);
+  if (saved.round > saves.complete.round) {
+    if (saves.complete.round == 0) {
+      saves.earlier_until_ns = MonotonicNanoseconds() + kEarlierKeptNs;
+    }
+    saves.complete.round = saved.round;
+    saves.complete.step = saved.step;
+    saves.at_peer.clear();
+    parts_.Complete(JobTable::KeyOf(*communicator.job()), communicator.id(), saved.round);
+    ReplicateRound(communicator, saved.round);
+    StoreRound(communicator, saved.round);
+  }
+  LetEarlierGo(communicator, saves);
+}
+
+/// Gives back what earlier runs of the job have saved, once this one has a checkpoint that is as
+/// safe: one that a host takes along which is lost takes nothing away that was safe before.
+void CheckpointKeeper::LetEarlierGo(const Communicator& communicator, const Saves& saves) {
+  if (saves.complete.round == 0) return;
+  const bool is_safe = saves.complete.peer_round > 0 || saves.complete.stored != 0;
+  const bool has_time = MonotonicNanoseconds() < saves.earlier_until_ns;
+  if (!is_safe && has_time && MayKeepEarlier(communicator)) return;
+  parts_.DropEarlier(JobTable::KeyOf(*communicator.job()), communicator.id());
+}
+
+/// Returns whether another host may have copies, and there is room meanwhile: for second buffers of
+/// the ranks, and for copies that others ask this host to keep.
+bool CheckpointKeeper::MayKeepEarlier(const Communicator& communicator) const {
+  if (services_.cluster == nullptr) return false;
+  const HostGroup* const group = communicator.host_group();
+  const bool has_others = group != nullptr && group->roster().hosts() > 1;
+  if (!has_others && services_.cluster->linked().empty()) return false;
+  const uint64_t lent = parts_.BytesLent(JobTable::KeyOf(*communicator.job()), communicator.id());
+  const auto room = static_cast<int64_t>(std::min<uint64_t>(2 * lent, INT64_MAX));
+  return communicator.tenant().account->Take(Resource::kCheckpointBytes, room).ok();
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -438,6 +469,7 @@ void CheckpointKeeper::TakeCopy(Communicator& communicator, int rank, uint64_t r
   if (saves.at_peer.size() != static_cast<size_t>(communicator.ranks())) return;
   if (saves.complete.peer_round == round) return;
   saves.complete.peer_round = round;
+  LetEarlierGo(communicator, saves);
   TellHosts(communicator, saves.key, saves.complete, saves.failure);
   TellSaved(communicator, saves, true);
 }
@@ -552,6 +584,10 @@ void CheckpointKeeper::LookAfterParts() {
                           const Job* const job = services_.jobs->FindById(key.second, key.first);
                           return job != nullptr && job->is_here();
                         }});
+  for (const auto& [id, saves] : saves_) {
+    const Communicator* const communicator = services_.communicators->FindById(id);
+    if (communicator != nullptr) LetEarlierGo(*communicator, saves);
+  }
   const uint64_t now_ns = MonotonicNanoseconds();
   others_.LookAfter(now_ns);
   stored_.LookAfter(now_ns);

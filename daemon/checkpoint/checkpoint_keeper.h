@@ -132,7 +132,8 @@ class CheckpointKeeper final : public CommunicatorObserver {
     Status failure = {};         ///< Why no further round becomes complete.
     /// When the first part of the open round came, since 1970; 0: none has.
     double begun_seconds = 0;
-    double completed_seconds = 0;  ///< The same of the round that was completed last.
+    double completed_seconds = 0;   ///< The same of the round that was completed last.
+    uint64_t earlier_until_ns = 0;  ///< Until then what earlier runs have saved is kept at most.
   };
 
   /// Pause between looks at all buffers: short beside the time for which parts are kept, long
@@ -150,6 +151,8 @@ class CheckpointKeeper final : public CommunicatorObserver {
   static void TellHosts(Communicator& communicator, uint64_t key, const Saved& saved,
                         const Status& failure);
   void TellSaved(const Communicator& communicator, const Saves& saves, bool at_peer);
+  void LetEarlierGo(const Communicator& communicator, const Saves& saves);
+  bool MayKeepEarlier(const Communicator& communicator) const;
   void FollowStoring(const Communicator& communicator, const Saves& saves);
   void StoreRound(const Communicator& communicator, uint64_t round);
   void OnStored(const RoundToStore& round, const Status& status);

@@ -55,17 +55,36 @@ void KeptParts::Erase(uint32_t buffer) {
 void KeptParts::Complete(const JobTable::Key& job, uint64_t communicator, uint64_t round) {
   const auto parts = jobs_.find(job);
   if (parts == jobs_.end()) return;
-  std::vector<uint32_t> replaced;
-  bool is_here = false;
   for (auto& [buffer, part] : parts->second) {
     const bool is_own = part.communicator == communicator && !part.is_copy;
-    if (!is_own && part.is_orphan && !part.is_copy) replaced.push_back(buffer);
     if (!is_own || part.state == PartState::kNothing || part.round != round) continue;
     part.state = PartState::kComplete;
-    is_here = true;
+  }
+}
+
+void KeptParts::DropEarlier(const JobTable::Key& job, uint64_t communicator) {
+  const ByBuffer* const parts = Of(job);
+  if (parts == nullptr) return;
+  std::vector<uint32_t> earlier;
+  bool is_here = false;
+  for (const auto& [buffer, part] : *parts) {
+    if (part.is_copy) continue;
+    const bool is_own = part.communicator == communicator;
+    is_here |= is_own && part.state == PartState::kComplete;
+    if (!is_own && part.is_orphan) earlier.push_back(buffer);
   }
   if (!is_here) return;
-  for (const uint32_t buffer : replaced) Erase(buffer);
+  for (const uint32_t buffer : earlier) Erase(buffer);
+}
+
+uint64_t KeptParts::BytesLent(const JobTable::Key& job, uint64_t communicator) const {
+  const ByBuffer* const parts = Of(job);
+  if (parts == nullptr) return 0;
+  uint64_t bytes = 0;
+  for (const auto& [buffer, part] : *parts) {
+    if (part.communicator == communicator && !part.is_copy) bytes += part.buffer_bytes;
+  }
+  return bytes;
 }
 
 void KeptParts::AddCopy(KeptPart copy) {

@@ -69,9 +69,13 @@ class KeptParts {
   /// Notes that a copy is still wanted. Returns false if there is none.
   bool RefreshCopy(const JobTable::Key& job, uint64_t save, int rank, double now_seconds);
 
-  /// Notes that all ranks of a communicator have their parts of a round. What other communicators
-  /// of the job have saved is not needed any more where their ranks have gone, and is given back.
+  /// Notes that all ranks of a communicator have their parts of a round.
   void Complete(const JobTable::Key& job, uint64_t communicator, uint64_t round);
+  /// Gives back what other communicators of the job have saved whose ranks have gone, if this host
+  /// has a complete part of the communicator.
+  void DropEarlier(const JobTable::Key& job, uint64_t communicator);
+  /// Returns the bytes of the buffers that this host's ranks of a communicator have lent.
+  uint64_t BytesLent(const JobTable::Key& job, uint64_t communicator) const;
 
   struct Look {
     double now_seconds = 0;   ///< Since 1970.

@@ -18,6 +18,7 @@
 #include "daemon/runtime/event_loop.h"
 #include "daemon/runtime/guarded.h"
 #include "daemon/tenant/tenant.h"
+#include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
@@ -87,6 +88,8 @@ CheckpointAdvisor::Entry* CheckpointAdvisor::Of(Job& job) {
   if (entry == nullptr) {
     if (!MakeRoom(job.tenant->identity.name)) return nullptr;
     entry = &entries_[KeyOf(job)];
+  } else if (entry->job == nullptr) {
+    entry->came_seconds = UnixSeconds();
   }
   if (entry->job == nullptr) entry->watched_seconds = MonotonicNow();
   entry->job = &job;
@@ -271,10 +274,12 @@ bool CheckpointAdvisor::IsIdle(const Job& job) const {
 SaveInterval CheckpointAdvisor::IntervalFor(const Job& job, const CheckpointAdvice& advice,
                                             double hazard) const {
   const CheckpointTerms& terms = job.terms->checkpoint();
+  const TenantPolicy& policy = services_.tenants->policy().For(job.tenant->identity.across_hosts);
   return IntervalOf({.stall_seconds = advice.usual.stall_seconds,
                      .safe_seconds = advice.usual.safe_seconds.p50,
                      .hazard_per_second = hazard + advice.notice_hazard,
                      .weight = WeightOf(ImportanceOf(terms)),
+                     .least_seconds = policy.least_checkpoint_interval_seconds,
                      .interval_seconds = terms.interval_seconds,
                      .most_lost_seconds = terms.most_lost_seconds,
                      .overhead_cap = terms.overhead_cap});
@@ -286,6 +291,7 @@ SaveView CheckpointAdvisor::ViewOf(const Job& job, const Entry& entry,
   const JobProgress* const progress = services_.progress->Find(job);
   return {.now_seconds = advice.now_seconds,
           .began_seconds = job.began_seconds,
+          .came_seconds = entry.came_seconds,
           .saved_seconds = entry.saves.saved_seconds(),
           .lasting_seconds = entry.saves.lasting_seconds(),
           .advised_seconds = entry.saves.advised_seconds(),

@@ -31,6 +31,7 @@ class JobCommunicators;
 class JobEvents;
 class PromiseBook;
 class RecordKeeper;
+class TenantTable;
 struct Job;
 struct Tenant;
 
@@ -65,7 +66,8 @@ class CheckpointAdvisor final : public CommunicatorObserver {
     const JobAdvisor* progress = nullptr;
     const PromiseBook* book = nullptr;
     RecordKeeper* keeper = nullptr;
-    const Cluster* cluster = nullptr;  ///< nullptr where this host stands alone.
+    const TenantTable* tenants = nullptr;  ///< Its policy bounds intervals.
+    const Cluster* cluster = nullptr;      ///< nullptr where this host stands alone.
     EventLoop* loop = nullptr;
   };
 
@@ -111,9 +113,10 @@ class CheckpointAdvisor final : public CommunicatorObserver {
   struct Entry {
     Job* job = nullptr;  ///< nullptr: it is not here.
     JobSaves saves = {};
-    double ranks = 1;            ///< Of its largest communicator.
-    double watched_seconds = 0;  ///< Until then, by the monotonic clock.
-    double left_seconds = 0;     ///< Since when it is not here, likewise.
+    double ranks = 1;                         ///< Of its largest communicator.
+    std::optional<double> came_seconds = {};  ///< SaveView::came_seconds.
+    double watched_seconds = 0;               ///< Until then, by the monotonic clock.
+    double left_seconds = 0;                  ///< Since when it is not here, likewise.
   };
   using Key = std::pair<std::string, std::string>;  ///< The tenant's name, and JobIdentity::text.
 

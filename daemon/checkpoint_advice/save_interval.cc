@@ -48,7 +48,8 @@ void Choose(const IntervalView& view, double stall, double safe, double optimum,
     Bound(LeastByCap(stall, *view.overhead_cap), IntervalBound::kCap, true, interval);
   }
   Bound(safe, IntervalBound::kSaveTime, true, interval);
-  Bound(kLeastSaveIntervalSeconds, IntervalBound::kLeast, true, interval);
+  const double least = std::max(WithinBounds(view.least_seconds, kMostSaveIntervalSeconds), 1.0);
+  Bound(least, IntervalBound::kLeast, true, interval);
 }
 
 }  // namespace

@@ -8,6 +8,12 @@
 
 namespace harmonaize::daemon {
 
+/// Bounds of intervals that are advised, in seconds. The least, where the provider's policy names
+/// no other, keeps events apart that a program has to hear; the most is a day, since an estimate of
+/// hardly any failures is no promise.
+inline constexpr double kLeastSaveIntervalSeconds = 10;
+inline constexpr double kMostSaveIntervalSeconds = 86400;
+
 /// What lost work weighs against time that checkpoints take.
 enum class SaveImportance : uint8_t { kLow, kNormal, kHigh };
 /// Returns 0.5, 1 or 2: how many seconds of stalls are worth a second of lost work.
@@ -19,6 +25,8 @@ struct IntervalView {
   double safe_seconds = 0;       ///< After what time a checkpoint is most likely safe.
   double hazard_per_second = 0;  ///< Failures of the job.
   double weight = 1;             ///< WeightOf.
+  /// The shortest interval that is advised: the policy's least_checkpoint_interval.
+  double least_seconds = kLeastSaveIntervalSeconds;
   // What the tenant has stated.
   std::optional<double> interval_seconds = {};
   std::optional<double> most_lost_seconds = {};
@@ -32,7 +40,7 @@ enum class IntervalBound : uint8_t {
   kMostLost,  ///< What a failure may cost.
   kCap,       ///< What checkpoints may take.
   kSaveTime,  ///< How long a checkpoint takes: the next one waits for it.
-  kLeast,     ///< kLeastSaveIntervalSeconds.
+  kLeast,     ///< IntervalView::least_seconds.
   kMost,      ///< kMostSaveIntervalSeconds.
 };
 /// Returns "optimum", "stated", "most_lost_work", "overhead_cap", "save_time", "least" or "most".
@@ -66,10 +74,5 @@ SaveInterval IntervalOf(const IntervalView& view);
 double DalyInterval(double stall_seconds, double mtbf_seconds);
 /// Returns Young's, which is its first order: sqrt(2 stall mtbf).
 double YoungInterval(double stall_seconds, double mtbf_seconds);
-
-/// Bounds of intervals that are advised, in seconds. The least keeps events apart that a program
-/// has to hear; the most is a day, since an estimate of hardly any failures is no promise.
-inline constexpr double kLeastSaveIntervalSeconds = 10;
-inline constexpr double kMostSaveIntervalSeconds = 86400;
 
 }  // namespace harmonaize::daemon

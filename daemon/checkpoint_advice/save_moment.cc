@@ -102,9 +102,10 @@ class NoticeMoment {
   const double saved_seconds_;
 };
 
+// A job that has come again has restored what was saved, so its work is as old as its coming.
 SaveMoment IntervalMoment(const SaveView& view) {
-  const double last = std::max(view.saved_seconds.value_or(view.began_seconds),
-                               view.advised_seconds.value_or(view.began_seconds));
+  const double last = std::max({view.began_seconds, view.came_seconds.value_or(0),
+                                view.saved_seconds.value_or(0), view.advised_seconds.value_or(0)});
   const double interval = std::max(view.interval_seconds, 1.0);
   double due = last + interval;
   if (view.is_idle && view.now_seconds >= due - kIdlePart * interval) {

@@ -45,6 +45,8 @@ struct SaveView {
   double now_seconds = 0;
   /// Since when work may be lost that no checkpoint has: the job's begin.
   double began_seconds = 0;
+  /// When it came again, after its ranks had gone; nullopt: it is the first run.
+  std::optional<double> came_seconds = {};
   /// When the state of the newest checkpoint was taken that is safe, or will be in time: one at any
   /// place, and one that outlives hosts.
   std::optional<double> saved_seconds = {};

@@ -54,7 +54,7 @@ most_processors = {}             # workers that work for one job at a time; 0: a
 spinning = {}                # whether the engine keeps looking for jobs with objective = "latency"
 compression = {}              # whether jobs may have sums compressed between hosts
 least_late_after = "{}"     # the shortest faults.late_after
-least_checkpoint_interval = "{}"  # the shortest checkpoint.interval and checkpoint.most_lost_work
+least_checkpoint_interval = "{}"  # the shortest checkpoint.interval, checkpoint.most_lost_work, and advice
 changes_per_minute = {}         # the most changes of a job's requirements; each may plan anew
 )",
       policy.most_priority, FormatMeasure(Measure::kRate, policy.most_bandwidth_floor),

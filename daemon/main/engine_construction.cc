@@ -275,6 +275,7 @@ void Engine::BeginCheckpointAdvice() {
                                                           .progress = &*advisor_,
                                                           .book = &events_->promises(),
                                                           .keeper = &events_->records(),
+                                                          .tenants = &tenants_,
                                                           .cluster = cluster_.get(),
                                                           .loop = loop_.get()});
   checkpoint_advisor_->Restore();

@@ -25,7 +25,9 @@ SavingJob::SavingJob(const FailureOptions& options, const std::vector<Failure>& 
       failures_(failures),
       cost_(cost),
       policy_(policy),
-      step_seconds_(step_seconds) {}
+      step_seconds_(step_seconds) {
+  if (policy_.knows_job) KnowJob();
+}
 
 double SavingJob::NextFailure() const {
   return next_failure_ < failures_.size() ? failures_[next_failure_].at_seconds : kNever;
@@ -73,6 +75,27 @@ void SavingJob::UpdateHazard() {
   hazard_at_ = now_;
 }
 
+/// Returns what has to be seen of a cause for its rate to be this one, in events of a unit in a
+/// second.
+static daemon::SeenFailures SeenFor(FailureCause cause, double rate) {
+  const daemon::FailureRate prior(cause, {});
+  const double prior_seconds = prior.shape() / prior.Mean();
+  const double events = rate * prior_seconds - prior.shape();
+  if (events >= 0) return {.events = events, .unit_seconds = 0};
+  return {.events = 0, .unit_seconds = prior.shape() / rate - prior_seconds};
+}
+
+void SavingJob::KnowJob() {
+  times_.Take(cost_.place, cost_.stall_seconds, cost_.safe_seconds);
+  const double of_host = 1 / (options_.MtbfSeconds() * options_.hosts);
+  const double announced = policy_.hears_notices ? options_.announced_part : 0;
+  const double unforeseen = 1 - options_.rank_part - announced;
+  seen_[static_cast<size_t>(FailureCause::kRank)] =
+      SeenFor(FailureCause::kRank, options_.rank_part * of_host / kRanksPerHost);
+  seen_[static_cast<size_t>(FailureCause::kHost)] =
+      SeenFor(FailureCause::kHost, unforeseen * of_host);
+}
+
 // What the job has heard of before is no failure that the interval has to guard against.
 void SavingJob::Learn(const Failure& failure) {
   UpdateHazard();
@@ -90,7 +113,8 @@ std::optional<double> SavingJob::AdvisedMoment() {
   const daemon::SaveInterval interval =
       daemon::IntervalOf({.stall_seconds = usual.stall_seconds,
                           .safe_seconds = usual.safe_seconds.p50,
-                          .hazard_per_second = hazard_ + daemon::HazardOfNotices(notices)});
+                          .hazard_per_second = hazard_ + daemon::HazardOfNotices(notices),
+                          .least_seconds = policy_.least_seconds});
   const std::vector<daemon::SaveMoment> moments =
       daemon::MomentsOf({.now_seconds = now_,
                          .began_seconds = last_save_,
@@ -114,7 +138,7 @@ double SavingJob::NextSave() {
     return std::max(now_, last_save_ + policy_.interval_seconds) + wait;
   }
   const std::optional<double> moment = AdvisedMoment();
-  return moment.has_value() ? *moment + wait : kNever;
+  return moment.has_value() ? *moment + policy_.delay_seconds + wait : kNever;
 }
 
 void SavingJob::WorkUntil(double at_seconds) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/checkpoint_advice/hazard.h"
+#include "daemon/checkpoint_advice/save_interval.h"
 #include "daemon/checkpoint_advice/save_moment.h"
 #include "daemon/checkpoint_advice/save_times.h"
 #include "perf/checkpoints/failure_trace.h"
@@ -27,6 +28,11 @@ struct SavePolicy {
   Kind kind = Kind::kFixed;
   double interval_seconds = 0;  ///< kFixed.
   bool hears_notices = true;    ///< kAdvice.
+  /// kAdvice: the daemon has seen earlier runs of the job for so long that it knows how often hosts
+  /// and ranks fail, and what a checkpoint takes. Otherwise it begins with its priors.
+  bool knows_job = false;
+  double least_seconds = daemon::kLeastSaveIntervalSeconds;  ///< kAdvice: the provider's bound.
+  double delay_seconds = 0;  ///< kAdvice: from the moment until the job hears of it.
 };
 
 /// What became of the time of a job, in seconds.
@@ -70,6 +76,7 @@ class SavingJob {
   void EndSave();
   void Fail();
   void Learn(const Failure& failure);
+  void KnowJob();
   void UpdateHazard();
   std::vector<daemon::SaveNotice> Notices() const;
   std::optional<double> AdvisedMoment();

@@ -23,6 +23,7 @@ from experiments.adapt_ranks import AdaptRanks  # noqa: E402
 from experiments.compression import Compression  # noqa: E402
 from experiments.elastic import Elastic  # noqa: E402
 from experiments.experiment import Experiment, Settings  # noqa: E402
+from experiments.failures import Failures  # noqa: E402
 from experiments.floor import Floor  # noqa: E402
 from experiments.laboratory import LaboratoryError, why_not_here  # noqa: E402
 from experiments.measure import Measure, Measures, table  # noqa: E402
@@ -35,7 +36,8 @@ INTERRUPTED = 130  # As a shell tells of a program that SIGINT ended.
 EXPERIMENTS: tuple[Experiment, ...] = (
     ServingBesideTraining(spinning=False), ServingBesideTraining(spinning=True), Compression("bf16"),
     Compression("fp8"), Floor(), Mix("priority"), Mix("floors"),
-    Adapt(tuned=False), Adapt(tuned=True), AdaptRanks("ranks"), AdaptRanks("batch"), AdaptRanks("both"), Elastic())
+    Adapt(tuned=False), Adapt(tuned=True), AdaptRanks("ranks"), AdaptRanks("batch"), AdaptRanks("both"), Elastic(),
+    Failures(10, 60), Failures(20, 80), Failures(60, 120))
 
 EPILOGUE = """\
 Each run has a laboratory of its own: emulated hosts, links of a fixed rate, and a daemon at each

@@ -157,5 +157,54 @@ TEST_F(HostsCheckpoints, AreListedByACommandWhereverTheyAre) {
   ExpectAllEndWell(&ranks);
 }
 
+/// Saves one tensor of so many bytes, as this rank's alone.
+ncclResult_t SaveBytes(hzCheckpointer_t saver, uint64_t step, int rank, size_t bytes) {
+  std::vector<std::byte> data(bytes);
+  const std::string name = "bytes" + std::to_string(rank);
+  const auto length = static_cast<int64_t>(bytes);
+  hzShard_t shard = HZ_SHARD_INITIALIZER;
+  shard.name = name.c_str();
+  shard.type = hzUint8;
+  shard.dimensions = 1;
+  shard.global_shape = &length;
+  shard.data = data.data();
+  return hzCheckpointSave(saver, step, 0, &shard, 1);
+}
+
+TEST_F(HostsCheckpoints, ALaterRunTakesNothingAwayBeforeItsOwnHasCopies) {
+  SaveAndDie({0, 1}, hzAtPeer);
+  HostedRanks later(&cluster_, {0, 1});
+  SharedByProcesses<Ready> ready;
+  later.Start([&](int rank) {
+    ncclComm_t comm = nullptr;
+    const ncclUniqueId id = later.ShareId(0, rank == 0);
+    if (ncclCommInitRank(&comm, 2, id, rank) != ncclSuccess) return 2;
+    hzCheckpointer_t saver = nullptr;
+    EXPECT_NCCL(hzCheckpointerCreate(comm, nullptr, &saver));
+    constexpr size_t kBytes = 64 << 20;
+    EXPECT_NCCL(SaveBytes(saver, 30, rank, kBytes));
+    EXPECT_NCCL(hzCheckpointWait(saver, 30, hzInMemory, 60'000));
+    ++ready->count;
+    // Copies wait for operations between hosts, so that they are not made in time.
+    float sum = 1;
+    while (ready->count < 3) ncclAllReduce(&sum, &sum, 1, ncclFloat, ncclSum, comm, nullptr);
+    kill(getpid(), SIGKILL);
+    return 3;
+  });
+  EXPECT_TRUE(Eventually(60, [&] { return ready->count == 2; }));
+  // What was saved last goes with this host, and what was saved before is whole elsewhere.
+  cluster_.daemon(1).Kill();
+  ++ready->count;
+  later.Wait();
+  ExpectRead({0, 2}, "memory");
+}
+
+TEST_F(HostsCheckpoints, AHostThatHasLostItsPartsReadsThemWhereRankZeroHasAll) {
+  SaveAndDie({0, 1}, hzAtPeer);
+  // Host 0 has the copy of what host 1 had: to rank 0 it all is in this host's memory.
+  cluster_.daemon(1).Kill();
+  ExpectRead({0, 2}, "memory");
+}
+
 }  // namespace
 }  // namespace harmonaize::testing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 import typing
 
 import pytest
@@ -256,6 +257,18 @@ def test_what_was_learnt_outlives_the_daemon() -> None:
             assert after.usual == before.usual
             assert after.rank_failures == pytest.approx(1, abs=0.01)
             assert after.advised
+
+
+def test_a_job_that_comes_again_is_advised_an_interval_later(saving: Daemon) -> None:
+    client = saving.client()
+    with job_at(saving, "again") as job:
+        client.report_save(job.name, 10, "storage", stall_seconds=5, seconds=20)
+    eventually("the job has ended", lambda: client.job(job.name).ended is not None)
+    came = time.time()
+    with job_at(saving, "again") as job:
+        advice = client.checkpoint_advice(job.name)
+    # Times of the interface are rounded.
+    assert advice.moments[0].not_before.timestamp() > came + advice.interval.seconds - 0.05
 
 
 def test_the_command_line_shows_and_asks(saving: Daemon) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
+import pathlib
+import subprocess
+import sys
 import typing
 
 import pytest
@@ -130,3 +134,19 @@ def test_own_objects_are_told_from_a_programs() -> None:
 
 def test_encoded_texts_are_json() -> None:
     assert json.loads(encode_values({"a": [1]})) == {"version": 1, "values": {"a": [1]}}
+
+
+def test_a_program_without_pytorch_does_not_wait_until_it_is_imported(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("numpy")
+    (tmp_path / "torch.py").write_text("raise RuntimeError('PyTorch was imported')\n")
+    package = pathlib.Path(__file__).resolve().parents[2] / "plugins" / "python"
+    program = "\n".join(
+        (
+            "import numpy as np",
+            "from harmonaize.checkpoint.checkpointer import pieces_of_state",
+            "own, whole, values = pieces_of_state({'step': 3, 'model': np.ones(3)})",
+            "assert (len(own), len(whole), values) == (0, 1, {'step': 3})",
+        )
+    )
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join((str(tmp_path), str(package))))
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)

@@ -60,13 +60,20 @@ class RunningJob:
         """Raises an error if the job has failed."""
         state = self._process.poll()
         if state:
-            words = self._output.read_text(encoding="utf-8", errors="replace")[-2000:]
-            raise LaboratoryError(f"{self.job.name} ended with status {state}: {words.strip()}")
+            raise LaboratoryError(f"{self.job.name} ended with status {state}: {self.words()}")
 
     def has_ended(self) -> bool:
         """Returns whether the job is over; raises an error if it has failed."""
         self.check()
         return self._process.poll() is not None
+
+    def is_over(self) -> bool:
+        """Returns whether the job has ended, well or not."""
+        return self._process.poll() is not None
+
+    def words(self) -> str:
+        """Returns the end of what the job has written."""
+        return self._output.read_text(encoding="utf-8", errors="replace")[-2000:].strip()
 
     def wait(self, seconds: float) -> None:
         """Waits for the job's end, so long at most."""
@@ -109,7 +116,9 @@ class Laboratory:
     have them. Use as a context: its end ends all that runs inside."""
 
     def __init__(self, programs: pathlib.Path, fabric: str, configuration: str, *,
-                 hosts: str = "", controller: str = "") -> None:
+                 hosts: str = "", controller: str = "",
+                 prepare: typing.Callable[[Laboratory], None] | None = None) -> None:
+        """`prepare` is called when the hosts are there, and no daemons yet."""
         self._programs = programs
         self._name = f"opportunities{os.getpid()}"
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="hz-", dir="/tmp"))
@@ -118,9 +127,10 @@ class Laboratory:
         self._fabric.write_text(fabric, encoding="utf-8")
         self._environment = dict(os.environ, HARMONAIZE_FABRIC_STATE=str(self._folder / "state"))
         self._configuration = configuration
-        self._serve_words = [word for option, value in (("--hosts", hosts), ("--controller", controller))
-                             if value for word in (option, value)]
-        self._daemons: subprocess.Popen[bytes] | None = None
+        self._hosts = hosts
+        self._controller = controller
+        self._prepare = prepare
+        self._daemons: list[subprocess.Popen[bytes]] = []
         self._jobs: list[RunningJob] = []
 
     @property
@@ -136,7 +146,9 @@ class Laboratory:
     def __enter__(self) -> Laboratory:
         try:
             self._call("up", str(self._fabric))
-            self._serve()
+            if self._prepare is not None:
+                self._prepare(self)
+            self.serve(self._hosts)
         except BaseException:
             self.__exit__()
             raise
@@ -145,13 +157,14 @@ class Laboratory:
     def __exit__(self, *_: object) -> None:
         for job in self._jobs:
             job.stop()
-        if self._daemons is not None:
-            self._daemons.send_signal(signal.SIGTERM)
+        for daemons in self._daemons:
+            daemons.send_signal(signal.SIGTERM)
+        for daemons in self._daemons:
             try:
-                self._daemons.wait(timeout=PATIENCE)
+                daemons.wait(timeout=PATIENCE)
             except subprocess.TimeoutExpired:
-                self._daemons.kill()
-                self._daemons.wait()
+                daemons.kill()
+                daemons.wait()
         with contextlib.suppress(LaboratoryError):
             self._call("down")
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -166,15 +179,18 @@ class Laboratory:
             raise LaboratoryError(f"fabric {command} {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
-    def _serve(self) -> None:
+    def serve(self, hosts: str = "") -> None:
+        """Starts daemons at these hosts, "" for all, where none listens. A daemon that was killed comes back so."""
         configuration = self._folder / "provider.toml"
         configuration.write_text(self._configuration, encoding="utf-8")
-        said = self._folder / "daemons"
+        said = self._folder / f"daemons{len(self._daemons)}"
+        words = [word for option, value in (("--hosts", hosts), ("--controller", self._controller))
+                 if value for word in (option, value)]
         with said.open("wb") as file:
-            self._daemons = subprocess.Popen(
-                self._words("serve", "--daemon-config", str(configuration), *self._serve_words),
+            daemons = subprocess.Popen(
+                self._words("serve", "--daemon-config", str(configuration), *words),
                 env=self._environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
-        daemons = self._daemons
+        self._daemons.append(daemons)
 
         def serving() -> bool:
             if daemons.poll() is not None:
@@ -233,9 +249,13 @@ class Laboratory:
         """A folder that jobs of all users may enter; it goes with the laboratory."""
         return self._folder
 
+    def host_folder(self, host: str) -> pathlib.Path:
+        """The folder with a host's socket, and with the state of its daemon."""
+        return self._folder / "state" / self._name / "hosts" / host
+
     def socket(self, host: str) -> pathlib.Path:
         """The socket of a host's daemon."""
-        return self._folder / "state" / self._name / "hosts" / host / "harmonaized.sock"
+        return self.host_folder(host) / "harmonaized.sock"
 
     def disturb(self, *words: str) -> None:
         """Disturbs the network, as `fabric disturb` does."""

@@ -59,30 +59,51 @@ Result<std::optional<OpenPart>> OpenHere(Communicator& communicator, uint64_t sa
   return std::optional<OpenPart>(std::move(part));
 }
 
-Result<OpenPart> OpenPartOf(Communicator& communicator, const CheckpointChoice& choice, int rank) {
-  HZ_ASSIGN_OR_RETURN(std::optional<OpenPart> part, OpenHere(communicator, choice.save, rank));
-  if (!part.has_value() && choice.place != CheckpointPlace::kMemory) {
-    HZ_RETURN_IF_ERROR(
-        FetchPart(communicator.session(), communicator.member(), choice.save, rank, 0, 0).status());
-    HZ_ASSIGN_OR_RETURN(part, OpenHere(communicator, choice.save, rank));
+/// Opens the parts of a checkpoint that daemons have: in memory, at other hosts, or in the
+/// provider's store. Thread: one.
+class PartsAtDaemons {
+ public:
+  /// Both outlive this object.
+  PartsAtDaemons(Communicator& communicator, const CheckpointChoice& choice)
+      : communicator_(communicator), choice_(choice) {}
+
+  Result<OpenPart> Open(int rank) {
+    HZ_ASSIGN_OR_RETURN(std::optional<OpenPart> part, OpenHere(communicator_, choice_.save, rank));
+    if (!part.has_value()) {
+      HZ_RETURN_IF_ERROR(FindHolders());
+      HZ_RETURN_IF_ERROR(
+          FetchPart(communicator_.session(), communicator_.member(), choice_.save, rank, 0, 0)
+              .status());
+      HZ_ASSIGN_OR_RETURN(part, OpenHere(communicator_, choice_.save, rank));
+    }
+    if (part.has_value()) return std::move(*part);
+    return Status(Code::kUnavailable, fmt::format("rank {}'s part of step {} is not there any more",
+                                                  rank, choice_.step));
   }
-  if (part.has_value()) return std::move(*part);
-  return Status(Code::kUnavailable,
-                fmt::format("rank {}'s part of step {} is not there any more", rank, choice.step));
-}
+
+ private:
+  /// Has the daemon find out which hosts have parts. Each host does so by itself: the one of rank
+  /// 0, which has chosen, may have parts that this one lacks.
+  Status FindHolders() {
+    if (knows_holders_) return Status::Ok();
+    knows_holders_ = true;
+    return ListSaves(communicator_).status();
+  }
+
+  Communicator& communicator_;
+  const CheckpointChoice& choice_;
+  bool knows_holders_ = false;
+};
 
 /// Opens all parts that daemons have. A rank reads its own number's part first, which it is most
 /// likely to need.
 Result<std::unique_ptr<ShardSource>> OpenAtDaemons(Communicator& communicator,
                                                    const CheckpointChoice& choice) {
-  // Where parts are elsewhere, each host finds out by itself.
-  if (choice.place != CheckpointPlace::kMemory) {
-    HZ_RETURN_IF_ERROR(ListSaves(communicator).status());
-  }
+  PartsAtDaemons at_daemons(communicator, choice);
   std::vector<OpenPart> parts;
   for (int i = 0; i < choice.ranks; ++i) {
     const int rank = (communicator.rank() + i) % choice.ranks;
-    HZ_ASSIGN_OR_RETURN(OpenPart part, OpenPartOf(communicator, choice, rank));
+    HZ_ASSIGN_OR_RETURN(OpenPart part, at_daemons.Open(rank));
     parts.push_back(std::move(part));
   }
   HZ_ASSIGN_OR_RETURN(std::unique_ptr<MemorySource> source,

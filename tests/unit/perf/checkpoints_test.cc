@@ -120,6 +120,27 @@ TEST(SavingJob, AdviceComesNearWhatTheTrueRateGives) {
   }
 }
 
+TEST(SavingJob, AdviceThatKnowsTheJobIsAsGoodInMinutesAsInWeeks) {
+  // A failure in 20 s: the daemon could not learn that in an hour, as its priors are of many days.
+  const FailureOptions options{.hosts = 2,
+                               .per_thousand_host_days = 1000 * 86400.0 / (2 * 20),
+                               .announced_part = 1e-9,
+                               .seconds = 3600};
+  const SaveCost cost = {"fast", daemon::SavePlace::kPeer, 0.1, 0.2, 1};
+  SavePolicy known = Advice(false);
+  known.knows_job = true;
+  known.least_seconds = 1;
+  const double young = daemon::YoungInterval(cost.stall_seconds, 20);
+  EXPECT_NEAR(Goodput(options, known, cost), Goodput(options, Fixed(young), cost), 0.02);
+  SavePolicy bounded = known;
+  bounded.least_seconds = 15;
+  EXPECT_LT(Goodput(options, bounded, cost), Goodput(options, known, cost) - 0.1);
+  SavePolicy late = known;
+  late.delay_seconds = 5;
+  EXPECT_LT(Goodput(options, late, cost), Goodput(options, known, cost) - 0.05);
+  EXPECT_LT(Goodput(options, Advice(false), cost), Goodput(options, known, cost) - 0.3);
+}
+
 TEST(SavingJob, NoticesSaveWork) {
   const FailureOptions options{.hosts = 512, .announced_part = 0.6};
   EXPECT_GT(Goodput(options, Advice(true)), Goodput(options, Advice(false)) + 0.003);

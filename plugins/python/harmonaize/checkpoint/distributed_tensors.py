@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import typing
 import zlib
 
@@ -26,7 +27,9 @@ def _dtensor_class() -> type | None:
 
 
 def is_distributed(value: typing.Any) -> bool:
-    """Returns whether a value is a DTensor or a ShardedTensor."""
+    """Returns whether a value is a DTensor or a ShardedTensor. It does not import PyTorch, which takes seconds."""
+    if "torch" not in sys.modules:
+        return False
     kind = _dtensor_class()
     return hasattr(value, "local_shards") or (kind is not None and isinstance(value, kind))
 

@@ -75,8 +75,11 @@ TEST_F(KeptPartsTest, ALaterRunTakesTheirPlaceOnceItIsComplete) {
   LookAfter();
   const uint32_t fresh = Add(2, 0, 1, PartState::kCommitted);
   LookAfter();
+  parts_.DropEarlier(kJob, 2);
   EXPECT_TRUE(Has(old)) << "the new one is not complete";
   parts_.Complete(kJob, 2, 1);
+  EXPECT_TRUE(Has(old)) << "no other host has it yet";
+  parts_.DropEarlier(kJob, 2);
   EXPECT_FALSE(Has(old));
   EXPECT_TRUE(Has(fresh));
   EXPECT_TRUE(Has(others)) << "it is another job's";
@@ -88,7 +91,20 @@ TEST_F(KeptPartsTest, ACompleteRoundElsewhereTakesNothingAway) {
   LookAfter();
   // No rank of this communicator has a part here.
   parts_.Complete(kJob, 2, 1);
+  parts_.DropEarlier(kJob, 2);
   EXPECT_TRUE(Has(old));
+}
+
+TEST_F(KeptPartsTest, TellsWhatACommunicatorsRanksHaveLent) {
+  EXPECT_EQ(parts_.BytesLent(kJob, 1), 0U);
+  for (const uint64_t communicator : {1, 1, 2}) {
+    KeptPart part;
+    part.job = kJob;
+    part.communicator = communicator;
+    part.buffer_bytes = 100;
+    parts_.Add(part);
+  }
+  EXPECT_EQ(parts_.BytesLent(kJob, 1), 200U);
 }
 
 TEST_F(KeptPartsTest, AJobThatEndsBeforeTheFirstLookIsKeptAsLong) {

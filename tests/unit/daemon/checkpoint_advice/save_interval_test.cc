@@ -133,6 +133,19 @@ TEST(SaveInterval, WithoutFailuresOrCostsItEndsAtItsBounds) {
   EXPECT_EQ(IntervalOf(view).bound, IntervalBound::kSaveTime);
 }
 
+TEST(SaveInterval, IsNoShorterThanThePolicysLeast) {
+  IntervalView view = View(0.1, 60);
+  EXPECT_EQ(IntervalOf(view).seconds, kLeastSaveIntervalSeconds);
+  view.least_seconds = 1;
+  EXPECT_EQ(IntervalOf(view).bound, IntervalBound::kOptimum);
+  EXPECT_NEAR(IntervalOf(view).seconds, 3.4, 0.1);
+  view.least_seconds = 60;
+  EXPECT_EQ(IntervalOf(view).seconds, 60);
+  EXPECT_EQ(IntervalOf(view).bound, IntervalBound::kLeast);
+  view.least_seconds = -1;
+  EXPECT_GE(IntervalOf(view).seconds, 1);
+}
+
 TEST(SaveTimes, AreMeasuredStatedOrAssumed) {
   SaveTimes times;
   EXPECT_EQ(times.Usual(std::nullopt).basis, SaveBasis::kAssumed);

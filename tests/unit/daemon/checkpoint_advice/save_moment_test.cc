@@ -51,6 +51,17 @@ TEST(SaveMoment, WithoutACheckpointCountsFromTheJobsBegin) {
   EXPECT_EQ(MomentsOf(View(100, &none))[0].not_before_seconds, 1000);
 }
 
+TEST(SaveMoment, OfAJobThatHasComeAgainCountsFromThen) {
+  std::vector<SaveNotice> notices;
+  SaveView view = View(5010, &notices);
+  view.saved_seconds = 3000;
+  EXPECT_EQ(MomentsOf(view)[0].not_before_seconds, 4000);
+  view.came_seconds = 5000;
+  EXPECT_EQ(MomentsOf(view)[0].not_before_seconds, 6000) << "it has just restored what was saved";
+  view.saved_seconds = 5500;
+  EXPECT_EQ(MomentsOf(view)[0].not_before_seconds, 6500);
+}
+
 TEST(SaveMoment, ThatWasMissedIsNow) {
   std::vector<SaveNotice> none;
   const SaveMoment moment = MomentsOf(View(5000, &none))[0];
