@@ -33,7 +33,7 @@ rate = "500Mbit"
 LEAST_SECONDS = 1
 POLICY_OF_ADVICE = f'least_checkpoint_interval = "{LEAST_SECONDS} s"\n'
 JOB = "trainer"
-# Part of the failures that takes a host: in Llama 3's training most were of single GPUs and programs.
+# Part of the failures that takes a host: some, and fewer than those of programs.
 HOST_PART = 0.25
 # Seconds for which a write stalls the trainer: 31 MB to storage that takes 32 MB a second. Young's interval goes by it.
 WRITE_SECONDS = 1.0
@@ -179,9 +179,8 @@ class Failures:
 
     def _note(self, settings: Settings, arm: str, turn: int, measures: Measures, outcome: Outcome,
               simulated: tuple[float, float], safe: float) -> None:
-        values = {"%": 100 * outcome.goodput, "ms": 1e3 * outcome.stall}
         for what, unit, better, without, with_it in ROWS:
-            value = values.get(unit, outcome.restart if what.startswith("from") else outcome.lost)
+            value = value_of(what, outcome)
             measures.add("without", what, unit, better, value if arm == without else None)
             measures.add("with", what, unit, better, value if arm == with_it else None)
         measures.add_curve(arm, turn, [{"goodput": outcome.goodput, "simulated": simulated[0],
@@ -193,3 +192,14 @@ class Failures:
                      f"{simulated[1]:.1%}; {len(outcome.failures)} failures, {outcome.saves} saves with a stall of "
                      f"{outcome.stall:.3f} s and a cost of {outcome.cost:.3f} s, safe after {safe:.2f} s, restarts of "
                      f"{outcome.restart:.2f} s, {outcome.lost:.2f} s lost by each, steps of {outcome.step:.4f} s")
+
+
+def value_of(what: str, outcome: Outcome) -> float | None:
+    """Returns what a row tells of a run; None: the run had no failure that would tell it."""
+    if what.startswith("goodput"):
+        return 100 * outcome.goodput
+    if what.startswith("stall"):
+        return 1e3 * outcome.stall
+    if not outcome.failures:
+        return None
+    return outcome.restart if what.startswith("from") else outcome.lost
