@@ -12,7 +12,8 @@ namespace {
 constexpr std::chrono::milliseconds kLinger{50};
 /// Time for which a server that is full, or a connection that breaks, is tried again.
 constexpr std::chrono::seconds kTryFor{2};
-constexpr std::chrono::milliseconds kTryEvery{20};
+/// Each try takes the server some tenths of a millisecond of a processor.
+constexpr std::chrono::milliseconds kTryEvery{50};
 
 }  // namespace
 
