@@ -15,6 +15,11 @@ constexpr std::chrono::seconds kTryFor{2};
 /// Each try takes the server some tenths of a millisecond of a processor.
 constexpr std::chrono::milliseconds kTryEvery{50};
 
+Status Replaced() {
+  return Status(Code::kUnavailable,
+                "another host has replaced this part of a checkpoint meanwhile");
+}
+
 }  // namespace
 
 Status PartFetch::Read(uint64_t at, std::span<std::byte> into, Done done) {
@@ -114,6 +119,7 @@ Status PartFetch::FetchOnce(const Range& range) {
   TransferAnswer answer{};
   const std::span<std::byte> answer_bytes = std::as_writable_bytes(std::span(&answer, 1));
   HZ_RETURN_IF_ERROR(socket_->Receive(answer_bytes));
+  if (answer == TransferAnswer::kVoid) return Replaced();
   if (answer != TransferAnswer::kGood) {
     return Status(Code::kUnavailable,
                   "another host does not have this part of a checkpoint any more");
@@ -125,9 +131,7 @@ Status PartFetch::FetchOnce(const Range& range) {
     done += bytes;
   }
   HZ_RETURN_IF_ERROR(socket_->Receive(answer_bytes));
-  if (answer == TransferAnswer::kGood) return Status::Ok();
-  return Status(Code::kUnavailable,
-                "another host has replaced this part of a checkpoint meanwhile");
+  return answer == TransferAnswer::kGood ? Status::Ok() : Replaced();
 }
 
 }  // namespace harmonaize::daemon

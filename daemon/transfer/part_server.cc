@@ -262,11 +262,16 @@ Status PartServer::ServeRange(const TransferSource& source, const TransferReques
                               SecureSocket* socket) {
   std::optional<IdleLink::Watch> watch;
   if (source.when_idle) watch.emplace(services_.idle_link);
-  HZ_RETURN_IF_ERROR(socket->Send(BytesOf(TransferAnswer::kGood)));
+  const bool is_void_before = source.is_void->load(std::memory_order_relaxed);
+  HZ_RETURN_IF_ERROR(
+      socket->Send(BytesOf(is_void_before ? TransferAnswer::kVoid : TransferAnswer::kGood)));
+  if (is_void_before) return RemoteError("the part is void");
   std::vector<std::byte> piece(std::min<uint64_t>(kTransferPiece, request.bytes));
   for (uint64_t done = 0; done < request.bytes;) {
     if (source.when_idle) AwaitPause(source);
     if (stopping_.load(std::memory_order_relaxed)) return RemoteError("the daemon ends");
+    // The rest would be for nothing, and others wait for the link. A further request is told.
+    if (source.is_void->load(std::memory_order_relaxed)) return RemoteError("the part is void");
     const std::span<std::byte> bytes(piece.data(),
                                      std::min<uint64_t>(piece.size(), request.bytes - done));
     HZ_RETURN_IF_ERROR(

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -224,6 +225,28 @@ TEST_F(PartTransferTest, WhatIsReplacedMeanwhileIsWorthNothing) {
 
 /// A rank that overwrites its memory at any moment, after it was told to: no reader takes a mixture
 /// for good.
+TEST_F(PartTransferTest, NothingMoreComesOfWhatWasReplaced) {
+  constexpr uint64_t kManyBytes = uint64_t{1} << 40;
+  const FileDescriptor sparse(memfd_create("sparse", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(sparse.get(), kManyBytes), 0);
+  TransferSource source = Source();
+  source.descriptor = sparse.get();
+  source.bytes = kManyBytes;
+  const PartServer::Offer offer = *server_.Add(std::move(source));
+  const auto socket = SecureSocket::Connect(At(offer.port), settings_);
+  ASSERT_TRUE(socket.ok());
+  const TransferRequest request = {.ticket = offer.ticket, .at = 0, .bytes = kManyBytes};
+  ASSERT_TRUE((*socket)->Send(std::as_bytes(std::span(&request, 1))).ok());
+  std::vector<std::byte> piece(kTransferPiece);
+  ASSERT_TRUE((*socket)->Receive(piece).ok());
+  is_void_->store(true);
+  uint64_t pieces = 0;
+  while (pieces < 4096 && (*socket)->Receive(piece).ok()) ++pieces;
+  EXPECT_LT(pieces, 4096u) << "what was on its way";
+  PartFetch again(At(offer.port), offer.ticket, settings_);
+  EXPECT_EQ(Read(&again, 0, piece).code(), Code::kUnavailable);
+}
+
 TEST_F(PartTransferTest, NoMixtureIsEverTakenForGood) {
   for (int round = 0; round < 30; ++round) {
     is_void_ = std::make_shared<std::atomic<bool>>(false);
