@@ -138,6 +138,17 @@ Result<KeptPart*> CheckpointKeeper::FindUsable(uint32_t session, uint32_t buffer
   return part;
 }
 
+/// Returns whether the rank of a buffer has a part, in whichever buffer, of a later round than
+/// this.
+bool CheckpointKeeper::HasSavedSince(const KeptPart& of_rank, uint64_t round) const {
+  const KeptParts::ByBuffer& parts = *parts_.Of(of_rank.job);
+  return std::any_of(parts.begin(), parts.end(), [&](const auto& entry) {
+    const KeptPart& part = entry.second;
+    return !part.is_copy && part.communicator == of_rank.communicator &&
+           part.rank == of_rank.rank && part.round > round;
+  });
+}
+
 Result<CheckpointKeeper::Begun> CheckpointKeeper::Begin(uint32_t session, uint32_t buffer,
                                                         uint64_t step) {
   if (step > INT64_MAX) return InvalidArgument("step {} is not below 2^63", step);
@@ -145,10 +156,7 @@ Result<CheckpointKeeper::Begun> CheckpointKeeper::Begin(uint32_t session, uint32
   HZ_ASSIGN_OR_RETURN(KeptPart * part, FindUsable(session, buffer, &communicator));
   const Saves& saves = SavesOf(*communicator);
   const uint64_t complete = saves.complete.round;
-  for (const auto& [other, kept] : *parts_.Of(part->job)) {
-    const bool is_of_rank = kept.communicator == part->communicator && kept.rank == part->rank;
-    if (is_of_rank && kept.round > complete) return Begun{.waits = true};
-  }
+  if (HasSavedSince(*part, complete)) return Begun{.waits = true};
   if (storage_.IsStoring({.job = part->job, .save = part->save, .rank = part->rank})) {
     return Begun{.waits = true};
   }
@@ -175,6 +183,9 @@ Status CheckpointKeeper::Commit(uint32_t session, uint32_t buffer, const Commitm
   const uint64_t round = saves.complete.round + 1;
   if (part->state != PartState::kNothing || part->save != SaveNumber(saves.key, round)) {
     return InvalidUsage("no checkpoint was begun in buffer {}", buffer);
+  }
+  if (HasSavedSince(*part, saves.complete.round)) {
+    return InvalidUsage("rank {} has its part of this checkpoint in another buffer", part->rank);
   }
   if (commitment.bytes > part->buffer_bytes) {
     return InvalidArgument("a part of {} bytes in a buffer of {}", commitment.bytes,

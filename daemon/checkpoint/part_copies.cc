@@ -1,11 +1,24 @@
 #include "daemon/checkpoint/part_copies.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/checkpoint/part_eraser.h"
 #include "daemon/runtime/event_loop.h"
 
 namespace harmonaize::daemon {
+namespace {
+
+/// Ranges of a copy begin and end at multiples of so many bytes: each that stands alone takes some
+/// of the daemon's memory, of which a reader of single bytes would have as much as it likes.
+constexpr uint64_t kPieceBytes = 64 << 10;
+
+/// Requires: `bytes` is below 2^63.
+uint64_t RoundUpToPiece(uint64_t bytes) {
+  return (bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes;
+}
+
+}  // namespace
 
 PartCopies::~PartCopies() {
   for (auto& [name, copy] : copies_) EndElsewhere(std::move(copy.source));
@@ -31,36 +44,69 @@ void PartCopies::Fetch(const PartName& name, uint64_t at, uint64_t bytes, uint64
                        Fetched fetched) {
   Copy& copy = copies_.at(name);
   copy.used_ns = now_ns;
-  if (at > copy.memory->bytes() || bytes > copy.memory->bytes() - at) {
+  const uint64_t all = copy.memory->bytes();
+  if (at > all || bytes > all - at) {
     return fetched(InvalidArgument("bytes {} to {} do not lie in the part", at, at + bytes));
   }
-  if (copy.memory->Has(at, bytes)) return fetched(copy.memory->bytes());
-  // The source writes into the memory, so it keeps it.
-  const auto then = lifetime_.Guard([this, name, at, bytes, fetched](const Status& status) {
-    OnFetched(name, at, bytes, status, fetched);
-  });
-  const Status asked =
-      copy.source->Read(at, copy.memory->At(at, bytes),
-                        [loop = services_.loop, memory = copy.memory, then](const Status& status) {
-                          loop->Post([then, status] { then(status); });
-                        });
-  if (!asked.ok()) return fetched(asked);
-  ++copy.under_way;
+  if (copy.memory->Has(at, bytes)) return fetched(all);
+  copy.waiting.push_back({.at = at, .bytes = bytes, .fetched = std::move(fetched)});
+  ReadNext(name);
 }
 
-void PartCopies::OnFetched(const PartName& name, uint64_t at, uint64_t bytes, const Status& status,
-                           const Fetched& fetched) {
-  const auto found = copies_.find(name);
-  if (found == copies_.end()) {
-    return fetched(RemoteError("the part of a checkpoint was given back"));
+/// Has what is missing read of the range that waits first, and answers those of which nothing is.
+void PartCopies::ReadNext(const PartName& name) {
+  for (;;) {
+    const auto found = copies_.find(name);
+    if (found == copies_.end()) return;
+    Copy& copy = found->second;
+    if (copy.waiting.empty() || copy.is_reading) return;
+    const Waiting& first = copy.waiting.front();
+    if (!copy.memory->Has(first.at, first.bytes)) {
+      const Status asked = Read(name, &copy);
+      if (asked.ok()) return;
+      return Fail(name, asked);
+    }
+    const Fetched fetched = std::move(copy.waiting.front().fetched);
+    copy.waiting.pop_front();
+    // It may take the copy out.
+    fetched(copy.memory->bytes());
   }
-  --found->second.under_way;
-  if (status.ok()) {
-    found->second.memory->NoteWritten(at, bytes);
-    return fetched(found->second.memory->bytes());
-  }
-  if (found->second.under_way == 0) Drop(name);
-  fetched(status);
+}
+
+/// Has the source read what is missing first of the range that waits first.
+Status PartCopies::Read(const PartName& name, Copy* copy) {
+  const Waiting& first = copy->waiting.front();
+  const uint64_t begin = first.at - first.at % kPieceBytes;
+  const uint64_t end = std::min(copy->memory->bytes(), RoundUpToPiece(first.at + first.bytes));
+  const CopiedMemory::Range missing = copy->memory->MissingIn(begin, end);
+  const uint64_t bytes = missing.end - missing.begin;
+  const auto then = lifetime_.Guard(
+      [this, name, missing](const Status& status) { OnRead(name, missing, status); });
+  // The source writes into the memory, so it keeps it.
+  HZ_RETURN_IF_ERROR(copy->source->Read(
+      missing.begin, copy->memory->At(missing.begin, bytes),
+      [loop = services_.loop, memory = copy->memory, then](const Status& status) {
+        loop->Post([then, status] { then(status); });
+      }));
+  copy->is_reading = true;
+  return Status::Ok();
+}
+
+void PartCopies::OnRead(const PartName& name, const CopiedMemory::Range& range,
+                        const Status& status) {
+  Copy& copy = copies_.at(name);
+  copy.is_reading = false;
+  // What was written of it before it failed is to be overwritten, too.
+  copy.memory->NoteWritten(range.begin, range.end - range.begin);
+  if (!status.ok()) return Fail(name, status);
+  ReadNext(name);
+}
+
+/// Drops a copy that cannot be read.
+void PartCopies::Fail(const PartName& name, const Status& status) {
+  const std::deque<Waiting> waiting = std::move(copies_.at(name).waiting);
+  Drop(name);
+  for (const Waiting& one : waiting) one.fetched(status);
 }
 
 PartCopies::View PartCopies::Find(const PartName& name) const {
@@ -87,7 +133,7 @@ void PartCopies::Drop(const PartName& name) {
 void PartCopies::DropUnusedSince(uint64_t since_ns) {
   std::vector<PartName> unused;
   for (const auto& [name, copy] : copies_) {
-    if (copy.used_ns < since_ns && copy.under_way == 0) unused.push_back(name);
+    if (copy.used_ns < since_ns && copy.waiting.empty()) unused.push_back(name);
   }
   for (const PartName& name : unused) Drop(name);
 }

@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -45,8 +46,9 @@ class PartCopies {
 
   using Fetched = std::function<void(const Result<uint64_t>&)>;
   /// Brings a range of a copy here, and calls `fetched` with the bytes of the part: at once if it
-  /// is here already. Requires: Contains. Errors: kInvalidArgument if it does not lie in the part;
-  /// those of the source, after which the copy is gone.
+  /// is here already, and else after those that were asked for before. Requires: Contains. Errors:
+  /// kInvalidArgument if it does not lie in the part; those of the source, after which the copy is
+  /// gone.
   void Fetch(const PartName& name, uint64_t at, uint64_t bytes, uint64_t now_ns, Fetched fetched);
 
   struct View {
@@ -57,6 +59,7 @@ class PartCopies {
   View Find(const PartName& name) const;
   /// Takes a copy out, with all that is in it.
   std::shared_ptr<CopiedMemory> TakeOut(const PartName& name);
+  /// Requires, of both: nobody waits for a range of it.
   void Drop(const PartName& name);
 
   /// Gives copies back that nobody has asked for since then.
@@ -65,15 +68,26 @@ class PartCopies {
   bool empty() const { return copies_.empty(); }
 
  private:
+  /// A range that somebody waits for.
+  struct Waiting {
+    uint64_t at = 0;
+    uint64_t bytes = 0;
+    Fetched fetched = {};
+  };
+  /// One range is read at a time, and none twice: readers look at what is there, and a source that
+  /// was overwritten meanwhile would change it under them.
   struct Copy {
     std::shared_ptr<CopiedMemory> memory;
     std::shared_ptr<PartSource> source;
     uint64_t used_ns = 0;
-    int under_way = 0;  ///< Ranges that are on their way.
+    std::deque<Waiting> waiting = {};
+    bool is_reading = false;  ///< Some of the range that waits first.
   };
 
-  void OnFetched(const PartName& name, uint64_t at, uint64_t bytes, const Status& status,
-                 const Fetched& fetched);
+  void ReadNext(const PartName& name);
+  Status Read(const PartName& name, Copy* copy);
+  void OnRead(const PartName& name, const CopiedMemory::Range& range, const Status& status);
+  void Fail(const PartName& name, const Status& status);
   void EndElsewhere(std::shared_ptr<PartSource> source);
 
   const Services services_;

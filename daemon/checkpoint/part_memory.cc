@@ -59,4 +59,11 @@ bool CopiedMemory::Has(uint64_t at, uint64_t bytes) const {
   return behind != written_.begin() && std::prev(behind)->second >= at + bytes;
 }
 
+CopiedMemory::Range CopiedMemory::MissingIn(uint64_t begin, uint64_t end) const {
+  auto next = written_.upper_bound(begin);
+  if (next != written_.begin()) begin = std::max(begin, std::prev(next)->second);
+  const uint64_t until = next == written_.end() ? end : std::min(end, next->first);
+  return {.begin = std::min(begin, end), .end = std::max(std::min(begin, end), until)};
+}
+
 }  // namespace harmonaize::daemon

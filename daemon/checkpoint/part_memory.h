@@ -59,6 +59,13 @@ class CopiedMemory final : public PartMemory {
   void NoteWritten(uint64_t at, uint64_t bytes);
   /// Returns whether all of a range is written.
   bool Has(uint64_t at, uint64_t bytes) const;
+  struct Range {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+  };
+  /// Returns the first run between `begin` and `end` of which nothing is written; an empty one at
+  /// `end` if there is none.
+  Range MissingIn(uint64_t begin, uint64_t end) const;
 
  private:
   CopiedMemory() = default;

@@ -5,6 +5,8 @@
 #include "daemon/checkpoint/stored_parts.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/this_daemon.h"
+#include "daemon/runtime/event_loop.h"
+#include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -20,6 +22,9 @@ constexpr uint64_t kRoundPatienceNs = 660'000'000'000;
 /// Time, in nanoseconds, for which the home looks for what other hosts have stored: other hosts of
 /// a network file system see a new file some seconds later.
 constexpr uint64_t kLookForNs = 60'000'000'000;
+/// Most rounds of a tenant that are followed at a home. More than a round a second for the whole of
+/// kRoundPatienceNs only comes about where some ranks do not save into the store.
+constexpr uint32_t kMostFollowed = 1024;
 /// Interval, in nanoseconds, at which jobs are looked for whose time is over.
 constexpr uint64_t kSweepEveryNs = 3'600'000'000'000;
 /// In whose turn they are.
@@ -92,6 +97,15 @@ void RoundStorage::Store(const Tenant& tenant, uint64_t key, transport::PeerId h
 
 void RoundStorage::Follow(RoundToStore round) {
   const RoundName name = {round.key, round.round};
+  if (followed_of_[round.job.first] >= kMostFollowed) {
+    // The caller is still about to note that the round is complete.
+    return services_.loop->Post(lifetime_.Guard([this, refused = std::move(round)] {
+      services_.on_settled(refused, InvalidUsage("{} other checkpoints of this user wait for ranks "
+                                                 "that do not store their parts",
+                                                 kMostFollowed));
+    }));
+  }
+  ++followed_of_[round.job.first];
   rounds_[name] = {.round = std::move(round),
                    .until_ns = MonotonicNanoseconds() + kRoundPatienceNs};
 }
@@ -147,6 +161,10 @@ void RoundStorage::Settle(const RoundName& name, const Status& status) {
   const auto found = rounds_.find(name);
   const RoundToStore round = std::move(found->second.round);
   rounds_.erase(found);
+  const auto followed = followed_of_.find(round.job.first);
+  if (--followed->second == 0) followed_of_.erase(followed);
+  // Lines that a tenant's saves cause are its own.
+  const LogFor log_for(round.tenant);
   if (!status.ok() && services_.store != nullptr) {
     Log(LogLevel::kWarning, kLogInit, "step {} of {} is not in the provider's store: {}",
         round.id.step, round.tenant.name, status.message());

@@ -52,7 +52,8 @@ class RoundStorage {
 
   explicit RoundStorage(Services services);
 
-  /// At the home: follows a round until all parts are stored, or one has failed.
+  /// At the home: follows a round until all parts are stored, or one has failed. One that is too
+  /// many of its tenant's has failed soon afterwards.
   void Follow(RoundToStore round);
   /// Stores a part of this host's, and tells the home.
   void Store(const Tenant& tenant, uint64_t key, transport::PeerId home, const KeptPart& part);
@@ -84,6 +85,7 @@ class RoundStorage {
   const Services services_;
   StoreThreads threads_;
   std::map<RoundName, Followed> rounds_;
+  std::map<uint32_t, uint32_t> followed_of_;  ///< Number of those, by tenant.
   std::set<PartName> storing_;
   uint64_t swept_ns_ = 0;  ///< When what is too old was looked for last; 0: never.
   Lifetime lifetime_;

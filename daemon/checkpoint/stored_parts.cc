@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
@@ -70,9 +71,11 @@ Result<StoredJob> StoredParts::NameOf(const Tenant& tenant, const JobTable::Key&
 void StoredParts::List(const Tenant& tenant, const JobTable::Key& job, Listed listed) {
   const Result<StoredJob> name = NameOf(tenant, job);
   if (!has_store() || !name.ok()) return listed({});
-  auto then = lifetime_.Guard([this, job, name = *name, listed](
+  auto then = lifetime_.Guard([this, job, name = *name, listed, identity = tenant.identity](
                                   const Result<std::vector<checkpoint::CheckpointSummary>>& found) {
     if (!found.ok()) {
+      // Lines that a tenant's questions cause are its own.
+      const LogFor log_for(identity);
       Log(LogLevel::kWarning, kLogInit, "the provider's store cannot be read: {}",
           found.status().message());
       return listed({});

@@ -172,15 +172,28 @@ Status ProviderStore::CheckRoom(const StoredJob& job, uint64_t bytes) const {
       used, most, bytes);
 }
 
+/// Makes room for a part. What jobs of the user have given up goes with their next commits, which
+/// may not come for want of room.
+Status ProviderStore::MakeRoom(const StoredJob& job, uint64_t bytes) const {
+  if (const Status has_room = CheckRoom(job, bytes); has_room.ok()) return has_room;
+  HZ_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> jobs,
+                      FoldersIn(fmt::format("{}/{}{}", settings_.folder, kUserPrefix, job.user)));
+  for (const std::filesystem::path& one : jobs) {
+    if (one.filename().string().starts_with(kRemovedPrefix)) continue;
+    const Result<store::Store> store = store::Store::Open(one.string());
+    if (store.ok()) HZ_RETURN_IF_ERROR(store::RemoveAbandoned(*store));
+  }
+  return CheckRoom(job, bytes);
+}
+
 Status ProviderStore::Write(const StoredJob& job, const PartToStore& part,
                             const std::function<Status()>& go_on) const {
   if (part.bytes == 0) return InvalidArgument("rank {} has saved nothing", part.rank);
   HZ_RETURN_IF_ERROR(Check());
   HZ_RETURN_IF_ERROR(MakeFolder(fmt::format("{}/{}{}", settings_.folder, kUserPrefix, job.user)));
-  HZ_RETURN_IF_ERROR(CheckRoom(job, part.bytes));
+  HZ_RETURN_IF_ERROR(MakeRoom(job, part.bytes));
   HZ_ASSIGN_OR_RETURN(const store::Store store, store::Store::Open(PathOf(job)));
-  HZ_ASSIGN_OR_RETURN(const store::OpenCheckpoint joined,
-                      store::OpenCheckpoint::Join(store, part.id));
+  HZ_ASSIGN_OR_RETURN(store::OpenCheckpoint joined, store::OpenCheckpoint::Join(store, part.id));
   store::PartWriter writer(&store,
                            {.job = job.job.text(),
                             .rank = part.rank,
@@ -191,7 +204,10 @@ Status ProviderStore::Write(const StoredJob& job, const PartToStore& part,
   const auto read = [&part](uint64_t at, std::span<std::byte> into) {
     return ReadWholeAt(part.descriptor, at, into, "a part of a checkpoint");
   };
-  return writer.WriteShards(TableOf(part), read, joined).status();
+  const Status written = writer.WriteShards(TableOf(part), read, joined).status();
+  // Whoever has given it up meanwhile has left the folder to its last writer.
+  if (store::IsMarkedFailed(joined)) store::GiveUp(store, std::move(joined));
+  return written;
 }
 
 Result<bool> ProviderStore::Commit(const StoredJob& job, const CheckpointId& id,

@@ -104,6 +104,7 @@ class ProviderStore {
  private:
   std::string PathOf(const StoredJob& job) const;
   Status CheckRoom(const StoredJob& job, uint64_t bytes) const;
+  Status MakeRoom(const StoredJob& job, uint64_t bytes) const;
 
   const Settings settings_;
 };

@@ -12,7 +12,13 @@ namespace {
 constexpr std::chrono::milliseconds kLinger{50};
 /// Time for which a server that is full, or a connection that breaks, is tried again.
 constexpr std::chrono::seconds kTryFor{2};
-constexpr std::chrono::milliseconds kTryEvery{20};
+/// Each try takes the server some tenths of a millisecond of a processor.
+constexpr std::chrono::milliseconds kTryEvery{50};
+
+Status Replaced() {
+  return Status(Code::kUnavailable,
+                "another host has replaced this part of a checkpoint meanwhile");
+}
 
 }  // namespace
 
@@ -113,6 +119,7 @@ Status PartFetch::FetchOnce(const Range& range) {
   TransferAnswer answer{};
   const std::span<std::byte> answer_bytes = std::as_writable_bytes(std::span(&answer, 1));
   HZ_RETURN_IF_ERROR(socket_->Receive(answer_bytes));
+  if (answer == TransferAnswer::kVoid) return Replaced();
   if (answer != TransferAnswer::kGood) {
     return Status(Code::kUnavailable,
                   "another host does not have this part of a checkpoint any more");
@@ -124,9 +131,7 @@ Status PartFetch::FetchOnce(const Range& range) {
     done += bytes;
   }
   HZ_RETURN_IF_ERROR(socket_->Receive(answer_bytes));
-  if (answer == TransferAnswer::kGood) return Status::Ok();
-  return Status(Code::kUnavailable,
-                "another host has replaced this part of a checkpoint meanwhile");
+  return answer == TransferAnswer::kGood ? Status::Ok() : Replaced();
 }
 
 }  // namespace harmonaize::daemon

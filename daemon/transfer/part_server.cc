@@ -1,5 +1,6 @@
 #include "daemon/transfer/part_server.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -21,9 +22,15 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Most connections at a time, and so threads. A few fill a link; the others are between two
-/// ranges.
-constexpr size_t kMostGuests = 64;
+/// Most connections with a ticket at a time. A few fill a link; the others are between two ranges.
+/// One tenant gets half of them, which are 16 hosts that read the parts of 8 ranks.
+constexpr size_t kMostSeated = 256;
+/// Most connections that have not proved the key, of all hosts and of one. The oldest makes room,
+/// so that strangers on other hosts keep no daemon out.
+constexpr size_t kMostStrangers = 64;
+constexpr size_t kMostStrangersOfHost = 16;
+/// Most connections, and so threads: those above, and some that have just proved the key.
+constexpr size_t kMostGuests = kMostSeated + 2 * kMostStrangers;
 /// Time, in seconds, in which a connection proves the key. Anybody on the network may connect.
 constexpr int kProofSeconds = 2;
 /// Time, in nanoseconds, for which an offer holds that no connection makes use of.
@@ -96,6 +103,7 @@ PartServer::~PartServer() {
     {
       const std::lock_guard lock(guest.mutex);
       guest.is_cut = true;
+      shutdown(guest.unproven.get(), SHUT_RDWR);
       if (guest.socket != nullptr) guest.socket->Cut();
     }
     guest.thread.join();
@@ -124,12 +132,40 @@ void PartServer::JoinEnded() {
   });
 }
 
+/// Cuts the oldest connection that has not proved the key where there are as many as may be from
+/// this host, or from all.
+void PartServer::MakeRoomForStranger(const std::string& host) {
+  size_t of_host = 0;
+  size_t of_all = 0;
+  Guest* oldest_of_host = nullptr;
+  Guest* oldest = nullptr;
+  for (Guest& guest : guests_) {
+    const std::lock_guard lock(guest.mutex);
+    if (!guest.unproven.valid()) continue;
+    if (of_all++ == 0) oldest = &guest;
+    if (guest.host == host && of_host++ == 0) oldest_of_host = &guest;
+  }
+  if (of_host >= kMostStrangersOfHost) oldest = oldest_of_host;
+  if (of_host < kMostStrangersOfHost && of_all < kMostStrangers) return;
+  const std::lock_guard lock(oldest->mutex);
+  shutdown(oldest->unproven.get(), SHUT_RDWR);
+}
+
 void PartServer::AcceptOne() {
-  FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  sockaddr_storage from{};
+  socklen_t length = sizeof from;
+  FileDescriptor socket(
+      accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from), &length, SOCK_CLOEXEC));
+  if (!socket.valid()) return;
+  const std::string host =
+      transport::NetworkAddress::From(reinterpret_cast<sockaddr*>(&from)).HostText();
+  MakeRoomForStranger(host);
   // Closed at once: the other daemon tries again, or does without.
-  if (!socket.valid() || guests_.size() >= kMostGuests) return;
+  if (guests_.size() >= kMostGuests) return;
   setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof kSendBufferBytes);
   Guest& guest = guests_.emplace_back();
+  guest.host = host;
+  guest.unproven = FileDescriptor(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
   try {
     guest.thread =
         std::thread([this, &guest, shared = std::make_shared<FileDescriptor>(std::move(socket))] {
@@ -149,10 +185,10 @@ void PartServer::Serve(Guest* guest, FileDescriptor socket) {
   try {
     Result<std::unique_ptr<SecureSocket>> accepted =
         SecureSocket::Accept(std::move(socket), services_.settings, kProofSeconds);
-    if (!accepted.ok()) return;
     {
       const std::lock_guard lock(guest->mutex);
-      if (guest->is_cut) return;
+      guest->unproven.Reset();
+      if (!accepted.ok() || guest->is_cut) return;
       guest->socket = accepted->get();
     }
     ServeRequests(accepted->get());
@@ -165,7 +201,42 @@ void PartServer::Serve(Guest* guest, FileDescriptor socket) {
   }
 }
 
+/// The place of a connection among those with a ticket, from its first request on.
+class PartServer::Seat {
+ public:
+  explicit Seat(PartServer* server) : server_(server) {}
+  ~Seat() {
+    if (!is_taken_) return;
+    const std::lock_guard lock(server_->mutex_);
+    --server_->all_seated_;
+    const auto of_tenant = server_->seated_.find(tenant_);
+    if (--of_tenant->second == 0) server_->seated_.erase(of_tenant);
+  }
+  Seat(const Seat&) = delete;
+  Seat& operator=(const Seat&) = delete;
+
+  /// Takes it. Returns false if the tenant would have more than are left then, as of all resources
+  /// (Account).
+  bool Take(uint32_t tenant) {
+    const std::lock_guard lock(server_->mutex_);
+    const auto of_tenant = server_->seated_.find(tenant);
+    const size_t held = of_tenant == server_->seated_.end() ? 0 : of_tenant->second;
+    if (held + 1 + server_->all_seated_ >= kMostSeated) return false;
+    ++server_->seated_[tenant];
+    ++server_->all_seated_;
+    tenant_ = tenant;
+    is_taken_ = true;
+    return true;
+  }
+
+ private:
+  PartServer* const server_;
+  uint32_t tenant_ = 0;
+  bool is_taken_ = false;
+};
+
 void PartServer::ServeRequests(SecureSocket* socket) {
+  Seat seat(this);
   std::shared_ptr<const TransferSource> source;
   TransferTicket ticket{};
   for (;;) {
@@ -175,6 +246,8 @@ void PartServer::ServeRequests(SecureSocket* socket) {
     if (source == nullptr) {
       ticket = request.ticket;
       source = Find(ticket);
+      // The other daemon tries again.
+      if (source != nullptr && !seat.Take(source->tenant)) return;
     }
     const bool is_offered = source != nullptr && request.ticket == ticket &&
                             request.at <= source->bytes &&
@@ -189,11 +262,16 @@ Status PartServer::ServeRange(const TransferSource& source, const TransferReques
                               SecureSocket* socket) {
   std::optional<IdleLink::Watch> watch;
   if (source.when_idle) watch.emplace(services_.idle_link);
-  HZ_RETURN_IF_ERROR(socket->Send(BytesOf(TransferAnswer::kGood)));
+  const bool is_void_before = source.is_void->load(std::memory_order_relaxed);
+  HZ_RETURN_IF_ERROR(
+      socket->Send(BytesOf(is_void_before ? TransferAnswer::kVoid : TransferAnswer::kGood)));
+  if (is_void_before) return RemoteError("the part is void");
   std::vector<std::byte> piece(std::min<uint64_t>(kTransferPiece, request.bytes));
   for (uint64_t done = 0; done < request.bytes;) {
     if (source.when_idle) AwaitPause(source);
     if (stopping_.load(std::memory_order_relaxed)) return RemoteError("the daemon ends");
+    // The rest would be for nothing, and others wait for the link. A further request is told.
+    if (source.is_void->load(std::memory_order_relaxed)) return RemoteError("the part is void");
     const std::span<std::byte> bytes(piece.data(),
                                      std::min<uint64_t>(piece.size(), request.bytes - done));
     HZ_RETURN_IF_ERROR(

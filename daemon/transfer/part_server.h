@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "daemon/transfer/idle_link.h"
@@ -65,11 +66,16 @@ class PartServer {
     std::mutex mutex;
     SecureSocket* socket = nullptr;  // under mutex; nullptr: not yet, or no more
     bool is_cut = false;             // under mutex
+    /// The connection, until it has proved the key.
+    FileDescriptor unproven;  // under mutex
+    std::string host = {};    ///< From which it comes.
   };
+  class Seat;
 
   Status Listen();
   void AcceptAll();
   void AcceptOne();
+  void MakeRoomForStranger(const std::string& host);
   void JoinEnded();
   void Serve(Guest* guest, FileDescriptor socket);
   void ServeRequests(SecureSocket* socket);
@@ -81,6 +87,8 @@ class PartServer {
   const Services services_;
   std::mutex mutex_;
   std::map<TransferTicket, Offered> offered_;  // under mutex_
+  std::map<uint32_t, size_t> seated_;          // under mutex_; connections by tenant, with a ticket
+  size_t all_seated_ = 0;                      // under mutex_
   FileDescriptor listener_;                    // under mutex_ until the thread runs
   uint16_t port_ = 0;                          // under mutex_
   FileDescriptor stop_;                        ///< An eventfd.

@@ -27,7 +27,7 @@ static_assert(sizeof(TransferRequest) == 40);
 enum class TransferAnswer : uint64_t {
   kGood = 1,
   kRefused = 2,  ///< No such ticket, or no such range; no bytes follow.
-  kVoid = 3,     ///< What the source had has been replaced.
+  kVoid = 3,     ///< What the source had has been replaced; no bytes follow.
 };
 
 /// Bytes that are read, encrypted and sent at a time: few enough to give way soon to tenants'

@@ -22,6 +22,7 @@
 #include "daemon/cluster/messages/message.h"
 #include "daemon/events/event_log.h"
 #include "daemon/probing/probe_hello.h"
+#include "src/checkpoint/part_image.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/unique_id.h"
 #include "src/transport/link/handshake.h"
@@ -372,6 +373,26 @@ void AddEventLogs(const Seeds& seeds) {
   std::filesystem::remove_all(folder);
 }
 
+/// Images of parts without their data, which nobody looks into.
+void AddPartImages(const Seeds& seeds) {
+  using checkpoint::ElementType;
+  using checkpoint::Shard;
+  const auto add = [&](const std::string& name, std::vector<Shard> shards) {
+    const Result<checkpoint::PartLayout> layout = checkpoint::PartLayout::Of(std::move(shards));
+    if (!layout.ok()) return;
+    std::vector<std::byte> image(layout->data_at);
+    layout->Write({.step = 1200, .save = 7, .rank = 1, .ranks = 4, .saved_ns = 5}, image.data());
+    image.resize(checkpoint::kPartHeaderBytes + layout->table.size());
+    seeds.Add(name, Seed().Bytes(image));
+  };
+  const Shard halves[] = {{"w", ElementType::kF32, false, {8, 6}, {{0, 0}, {4, 6}}},
+                          {"w", ElementType::kF32, false, {8, 6}, {{2, 0}, {6, 6}}}};
+  add("empty", {});
+  add("scalar", {{.name = "s", .type = ElementType::kF32}});
+  add("object", {{"o", ElementType::kU8, true, {3}, {{0}, {3}}}});
+  add("overlapping", {halves[0], halves[1]});
+}
+
 void Make(const std::filesystem::path& folder) {
   AddPeers({folder, "cluster_peer"});
   AddTenants({folder, "tenant"});
@@ -384,6 +405,7 @@ void Make(const std::filesystem::path& folder) {
   AddControlFrames({folder, "control_frame"});
   AddRailFrames({folder, "rail_frame"});
   AddEventLogs({folder, "event_log"});
+  AddPartImages({folder, "part_image"});
 }
 
 }  // namespace

@@ -6,7 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -134,6 +137,73 @@ TEST(ProviderStore, GivesNobodyWhatIsAnothers) {
   for (const fs::directory_entry& user : fs::directory_iterator(store.path())) {
     EXPECT_EQ(user.status().permissions(), fs::perms(0700)) << user.path();
   }
+}
+
+/// Returns a shard that is a whole tensor of bytes, whose length outlives it.
+hzShard_t WholeTensor(const char* name, const int64_t* length, void* data) {
+  static const int64_t kFirst = 0;
+  hzShard_t shard = HZ_SHARD_INITIALIZER;
+  shard.name = name;
+  shard.type = hzUint8;
+  shard.dimensions = 1;
+  shard.global_shape = length;
+  shard.offset = &kFirst;
+  shard.shape = length;
+  shard.data = data;
+  return shard;
+}
+
+/// Flips all bits of the last byte of the smallest file of those that checkpoints consist of.
+void FlipSmallestObject(const std::string& folder) {
+  fs::path smallest;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    const bool is_object = entry.path().extension() == ".safetensors";
+    if (!is_object || !entry.is_regular_file()) continue;
+    if (smallest.empty() || entry.file_size() < fs::file_size(smallest)) smallest = entry.path();
+  }
+  ASSERT_FALSE(smallest.empty());
+  fs::permissions(smallest, fs::perms(0600));
+  std::fstream file(smallest, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  const auto flipped = static_cast<char>(~file.get());
+  file.seekp(-1, std::ios::end);
+  file.put(flipped);
+}
+
+TEST(ProviderStore, WhatTheDaemonHasGivenBackIsReadAnewAndNotAsZeros) {
+  const StoreFolder store;
+  NameJob("train");
+  const DaemonProcess daemon(Storing(store.path()));
+  const std::vector<int> statuses = RunAsProcesses(1, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kFirstName, 1, rank, &comm) != ncclSuccess) return 2;
+    // Their part has three files, of which "a" has the first two and "b" the last.
+    const int64_t length = 20 << 20;
+    std::vector<unsigned char> a(length, 'a');
+    std::vector<unsigned char> b(length, 'b');
+    const hzShard_t shards[] = {WholeTensor("a", &length, a.data()),
+                                WholeTensor("b", &length, b.data())};
+    const hzCheckpointer_t saver = MakeSaver(comm, HZ_PROVIDER_STORE);
+    EXPECT_NCCL(hzCheckpointSave(saver, 1, 0, shards, 2));
+    EXPECT_NCCL(hzCheckpointWait(saver, 1, hzInStorage, 60'000));
+    EXPECT_NCCL(hzCheckpointerDestroy(saver));
+    hzCheckpoint_t found = nullptr;
+    EXPECT_NCCL(hzCheckpointOpen(comm, HZ_PROVIDER_STORE, -1, &found));
+    if (::testing::Test::HasFailure()) return 1;
+    // The daemon gives all back that it has brought here once something cannot be read.
+    FlipSmallestObject(store.path());
+    EXPECT_NE(hzCheckpointRead(found, &shards[1], 1), ncclSuccess);
+    FlipSmallestObject(store.path());
+    std::fill(a.begin(), a.end(), 0);
+    EXPECT_NCCL(hzCheckpointRead(found, &shards[0], 1));
+    EXPECT_EQ(std::count(a.begin(), a.end(), 'a'), length);
+    EXPECT_NCCL(hzCheckpointRead(found, &shards[1], 1));
+    EXPECT_EQ(std::count(b.begin(), b.end(), 'b'), length);
+    EXPECT_NCCL(hzCheckpointClose(found));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(1, 0));
 }
 
 /// Runs two ranks that save a step which is not stored, and do `then` afterwards.

@@ -18,11 +18,15 @@ struct OpenPart {
   uint64_t bytes = 0;
   /// Brings a range here that is to be read; empty: all of the part is here.
   std::function<Status(uint64_t at, uint64_t bytes)> fetch = {};
+  /// Returns the memory that the part lies in now: the daemon may have given the one above back,
+  /// and cleared it, and have brought the part into another one since. Not valid: it has none.
+  /// Empty if `fetch` is.
+  std::function<Result<FileDescriptor>()> reopen = {};
 };
 
 /// Reads shards from images of parts in shared memory, which other hosts' parts are first brought
-/// to. The memory is read by system calls: whoever
-/// has saved it may take its pages away, which would end this process at an access.
+/// to. The memory is read by system calls: whoever has saved it may take its pages away, which
+/// would end this process at an access.
 class MemorySource final : public checkpoint::ShardSource {
  public:
   /// Takes over the parts of one save. Errors: kInvalidArgument for what is no image, and for parts

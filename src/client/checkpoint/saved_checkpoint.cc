@@ -39,21 +39,43 @@ Result<uint64_t> FetchPart(Session& session, uint32_t member, uint64_t save, int
   return reply.bytes;
 }
 
-/// Opens a part that is in this host's memory; nullopt: it is not.
-Result<std::optional<OpenPart>> OpenHere(Communicator& communicator, uint64_t save, int rank) {
+/// What a daemon has of a part. Its `memory` is not valid if it has nothing.
+struct PartHere {
+  FileDescriptor memory;
+  uint64_t bytes = 0;
+  bool is_partial = false;
+};
+
+Result<PartHere> AskForPart(Session& session, uint32_t member, uint64_t save, int rank) {
   OpenPartRequest request;
   request.save = save;
-  request.member = communicator.member();
+  request.member = member;
   request.rank = rank;
   std::vector<FileDescriptor> received;
   HZ_ASSIGN_OR_RETURN(const OpenPartReply reply,
-                      communicator.session().Call<OpenPartReply>(request, {}, {}, &received));
-  if (reply.bytes == 0 || received.size() != 1) return std::optional<OpenPart>();
-  OpenPart part = {.memory = std::move(received.front()), .bytes = reply.bytes};
-  if (reply.is_partial != 0) {
-    part.fetch = [session = communicator.shared_session(), member = communicator.member(), save,
-                  rank](uint64_t at, uint64_t bytes) {
+                      session.Call<OpenPartReply>(request, {}, {}, &received));
+  if (reply.bytes == 0 || received.size() != 1) return PartHere{};
+  return PartHere{.memory = std::move(received.front()),
+                  .bytes = reply.bytes,
+                  .is_partial = reply.is_partial != 0};
+}
+
+/// Opens a part that is in this host's memory; nullopt: it is not.
+Result<std::optional<OpenPart>> OpenHere(Communicator& communicator, uint64_t save, int rank) {
+  HZ_ASSIGN_OR_RETURN(PartHere here,
+                      AskForPart(communicator.session(), communicator.member(), save, rank));
+  if (!here.memory.valid()) return std::optional<OpenPart>();
+  OpenPart part = {.memory = std::move(here.memory), .bytes = here.bytes};
+  if (here.is_partial) {
+    const auto session = communicator.shared_session();
+    const uint32_t member = communicator.member();
+    part.fetch = [session, member, save, rank](uint64_t at, uint64_t bytes) {
       return FetchPart(*session, member, save, rank, at, bytes).status();
+    };
+    // It may be nowhere for a moment, and is then fetched again.
+    part.reopen = [session, member, save, rank]() -> Result<FileDescriptor> {
+      HZ_ASSIGN_OR_RETURN(PartHere now, AskForPart(*session, member, save, rank));
+      return std::move(now.memory);
     };
   }
   return std::optional<OpenPart>(std::move(part));

@@ -188,6 +188,32 @@ TEST_F(ProviderStoreTest, ManySmallFilesCountForWhatTheyCostADisk) {
   EXPECT_GT(step, 2u);
 }
 
+TEST_F(ProviderStoreTest, WhatAllHaveLeftMakesRoomBeforeTheQuotaIsUsedUp) {
+  settings_.most_bytes_of_user = 3 << 20;
+  const Part part(Pattern(1'500'000, 1));
+  const StoredJob other = {.user = 1000, .job = {{9}}};
+  // Nobody commits these, and no commit of their jobs comes that would remove them.
+  for (const StoredJob& job : {job_, other}) {
+    ASSERT_TRUE(store().Write(job, part.AsRank(1, 2, 1), GoOn).ok());
+    EXPECT_FALSE(store().Write(other, part.AsRank(0, 1, 2), GoOn).ok()) << "it may be going on";
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / "store")) {
+      if (!entry.is_directory()) continue;
+      fs::last_write_time(entry, fs::file_time_type::clock::now() - std::chrono::minutes(11));
+    }
+  }
+  EXPECT_TRUE(store().Write(other, part.AsRank(0, 1, 2), GoOn).ok());
+}
+
+TEST_F(ProviderStoreTest, TheLastWriterRemovesWhatWasGivenUpMeanwhile) {
+  const Part part(Pattern(2 * kChunk, 1));
+  const Status written = store().Write(job_, part.AsRank(1, 2, 1), [&] {
+    store().GiveUp(job_, {.step = 1, .save = 7});
+    return Status::Ok();
+  });
+  EXPECT_TRUE(written.ok()) << written.message();
+  EXPECT_LE(Files().second, 2) << "nothing of it stays but what says that this is a store";
+}
+
 TEST_F(ProviderStoreTest, StopsWhenItIsTold) {
   const Part part(Pattern(2 * kChunk, 1));
   int asked = 0;

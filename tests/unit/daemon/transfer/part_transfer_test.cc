@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -128,6 +129,62 @@ TEST_F(PartTransferTest, ManySourcesAreReadBeyondTheNumberOfConnections) {
   }
 }
 
+TEST_F(PartTransferTest, ATenantLeavesConnectionsForTheOthers) {
+  const PartServer::Offer offer = *server_.Add(Source());
+  const TransferRequest request = {.ticket = offer.ticket, .at = 0, .bytes = 8};
+  // They stay between two requests for as long as they may.
+  std::vector<std::unique_ptr<SecureSocket>> held;
+  for (int i = 0; i < 300; ++i) {
+    auto socket = SecureSocket::Connect(At(offer.port), settings_);
+    TransferAnswer answer{};
+    const bool is_served = socket.ok() &&
+                           (*socket)->Send(std::as_bytes(std::span(&request, 1))).ok() &&
+                           (*socket)->Receive(std::as_writable_bytes(std::span(&answer, 1))).ok();
+    if (is_served) held.push_back(std::move(*socket));
+  }
+  EXPECT_EQ(held.size(), 128u) << "half of them";
+  TransferSource others = Source();
+  others.tenant = 8;
+  const PartServer::Offer offer_of_other = *server_.Add(std::move(others));
+  PartFetch fetch(At(offer_of_other.port), offer_of_other.ticket, settings_);
+  std::vector<std::byte> bytes(16);
+  EXPECT_TRUE(Read(&fetch, 0, bytes).ok());
+}
+
+TEST_F(PartTransferTest, StrangersOfAnotherHostKeepNobodyOut) {
+  const PartServer::Offer offer = *server_.Add(Source());
+  const transport::NetworkAddress address = At(offer.port);
+  const auto connected = [&address] {
+    FileDescriptor stranger(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const transport::NetworkAddress other = *transport::NetworkAddress::Parse("127.0.0.2");
+    EXPECT_EQ(bind(stranger.get(), other.get(), other.length()), 0);
+    EXPECT_EQ(connect(stranger.get(), address.get(), address.length()), 0);
+    return stranger;
+  };
+  // They say nothing, and come again when they are sent away.
+  std::vector<FileDescriptor> strangers(100);
+  std::atomic<bool> is_over{false};
+  std::atomic<int> rounds{0};
+  std::thread flood([&] {
+    for (; !is_over; ++rounds) {
+      for (FileDescriptor& stranger : strangers) {
+        char byte = 0;
+        const bool is_there =
+            stranger.valid() && recv(stranger.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+        if (!is_there) stranger = connected();
+      }
+      std::this_thread::sleep_for(2ms);
+    }
+  });
+  while (rounds < 5) std::this_thread::sleep_for(1ms);
+  PartFetch fetch(At(offer.port), offer.ticket, settings_);
+  std::vector<std::byte> bytes(16);
+  const Status read = Read(&fetch, 0, bytes);
+  is_over = true;
+  flood.join();
+  EXPECT_TRUE(read.ok()) << read.message();
+}
+
 TEST_F(PartTransferTest, AnotherKeyIsRefusedByBothEnds) {
   const PartServer::Offer offer = *server_.Add(Source());
   std::vector<std::byte> bytes(16);
@@ -168,6 +225,28 @@ TEST_F(PartTransferTest, WhatIsReplacedMeanwhileIsWorthNothing) {
 
 /// A rank that overwrites its memory at any moment, after it was told to: no reader takes a mixture
 /// for good.
+TEST_F(PartTransferTest, NothingMoreComesOfWhatWasReplaced) {
+  constexpr uint64_t kManyBytes = uint64_t{1} << 40;
+  const FileDescriptor sparse(memfd_create("sparse", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(sparse.get(), kManyBytes), 0);
+  TransferSource source = Source();
+  source.descriptor = sparse.get();
+  source.bytes = kManyBytes;
+  const PartServer::Offer offer = *server_.Add(std::move(source));
+  const auto socket = SecureSocket::Connect(At(offer.port), settings_);
+  ASSERT_TRUE(socket.ok());
+  const TransferRequest request = {.ticket = offer.ticket, .at = 0, .bytes = kManyBytes};
+  ASSERT_TRUE((*socket)->Send(std::as_bytes(std::span(&request, 1))).ok());
+  std::vector<std::byte> piece(kTransferPiece);
+  ASSERT_TRUE((*socket)->Receive(piece).ok());
+  is_void_->store(true);
+  uint64_t pieces = 0;
+  while (pieces < 4096 && (*socket)->Receive(piece).ok()) ++pieces;
+  EXPECT_LT(pieces, 4096u) << "what was on its way";
+  PartFetch again(At(offer.port), offer.ticket, settings_);
+  EXPECT_EQ(Read(&again, 0, piece).code(), Code::kUnavailable);
+}
+
 TEST_F(PartTransferTest, NoMixtureIsEverTakenForGood) {
   for (int round = 0; round < 30; ++round) {
     is_void_ = std::make_shared<std::atomic<bool>>(false);
