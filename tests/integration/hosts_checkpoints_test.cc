@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "harmonaize.h"
@@ -173,6 +175,8 @@ ncclResult_t SaveBytes(hzCheckpointer_t saver, uint64_t step, int rank, size_t b
 
 TEST_F(HostsCheckpoints, ALaterRunTakesNothingAwayBeforeItsOwnHasCopies) {
   SaveAndDie({0, 1}, hzAtPeer);
+  // Daemons look for ranks that have gone every two seconds.
+  std::this_thread::sleep_for(std::chrono::seconds(4));
   HostedRanks later(&cluster_, {0, 1});
   SharedByProcesses<Ready> ready;
   later.Start([&](int rank) {
@@ -186,8 +190,10 @@ TEST_F(HostsCheckpoints, ALaterRunTakesNothingAwayBeforeItsOwnHasCopies) {
     EXPECT_NCCL(hzCheckpointWait(saver, 30, hzInMemory, 60'000));
     ++ready->count;
     // Copies wait for operations between hosts, so that they are not made in time.
-    float sum = 1;
-    while (ready->count < 3) ncclAllReduce(&sum, &sum, 1, ncclFloat, ncclSum, comm, nullptr);
+    std::thread([comm] {
+      for (float sum = 1;;) ncclAllReduce(&sum, &sum, 1, ncclFloat, ncclSum, comm, nullptr);
+    }).detach();
+    EXPECT_TRUE(Eventually(60, [&] { return ready->count == 3; }));
     kill(getpid(), SIGKILL);
     return 3;
   });
