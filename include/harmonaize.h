@@ -549,9 +549,11 @@ ncclResult_t hzCheckpointGetInfo(hzCheckpoint_t checkpoint, hzCheckpointInfo_t* 
 ncclResult_t hzCheckpointTensor(hzCheckpoint_t checkpoint, size_t index, hzShard_t* tensor);
 
 /// Reads boxes of tensors into `data` of each, which has room for them. They may be others than
-/// those that were saved.
+/// those that were saved. The communicator it was opened with has to be there still. Memory may be
+/// saved into meanwhile: what was read of another save is never taken for this one.
 /// Errors: ncclInvalidArgument, with the name, for a tensor that was not saved, or with another
-/// type or shape, or not all of it; ncclSystemError.
+/// type or shape, or not all of it; ncclSystemError, also where newer saves have taken the place of
+/// this one in memory.
 ncclResult_t hzCheckpointRead(hzCheckpoint_t checkpoint, const hzShard_t* wanted, size_t count);
 
 ncclResult_t hzCheckpointClose(hzCheckpoint_t checkpoint);

@@ -23,6 +23,10 @@ class ShardSource {
   /// Reads bytes of the shard with this index in shards(), from `at` on. Requires: they lie within
   /// BytesOf(shard). Errors: what is read cannot be had, or is damaged.
   virtual Status Read(size_t shard, uint64_t at, std::span<std::byte> into) = 0;
+
+  /// Returns whether what was read since the last call is of this checkpoint. Errors: it may be of
+  /// another one, which has taken its place meanwhile.
+  virtual Status Confirm() { return Status::Ok(); }
 };
 
 }  // namespace harmonaize::checkpoint

@@ -80,6 +80,38 @@ TEST(Checkpoints, RanksThatSaveDifferentStepsAreTold) {
   EXPECT_EQ(statuses, std::vector<int>(2, 0));
 }
 
+TEST(Checkpoints, OneThatIsOverwrittenWhileItIsReadIsNotTakenForGood) {
+  const DaemonProcess daemon;
+  NameJob("train");
+  const std::vector<int> statuses = RunAsProcesses(1, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kFirstName, 1, rank, &comm) != ncclSuccess) return 2;
+    const hzCheckpointer_t saver = MakeSaver(comm);
+    int value = 1;
+    hzShard_t shard = HZ_SHARD_INITIALIZER;
+    shard.name = "value";
+    shard.type = hzInt32;
+    shard.data = &value;
+    EXPECT_NCCL(hzCheckpointSave(saver, 1, 0, &shard, 1));
+    hzCheckpoint_t found = nullptr;
+    EXPECT_NCCL(hzCheckpointOpen(comm, nullptr, -1, &found));
+    if (::testing::Test::HasFailure()) return 1;
+    EXPECT_NCCL(hzCheckpointRead(found, &shard, 1));
+    EXPECT_EQ(value, 1);
+    // Two buffers take turns.
+    for (value = 2; value <= 3; ++value) {
+      EXPECT_NCCL(hzCheckpointSave(saver, static_cast<uint64_t>(value), 0, &shard, 1));
+    }
+    EXPECT_EQ(hzCheckpointRead(found, &shard, 1), ncclSystemError);
+    EXPECT_MENTIONS(nullptr, "while it was read");
+    EXPECT_NCCL(hzCheckpointClose(found));
+    EXPECT_NCCL(hzCheckpointerDestroy(saver));
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(1, 0));
+}
+
 TEST(Checkpoints, TheMemoryIsGivenBackAtTheEnd) {
   const DaemonProcess daemon;
   NameJob("train");

@@ -48,7 +48,10 @@ Status FetchAndRead(OpenPart* part, uint64_t at, std::span<std::byte> into) {
 
 /// Reads a range of a part, and brings it here before, where that is to be done.
 Status ReadPart(OpenPart* part, uint64_t at, std::span<std::byte> into) {
-  if (!part->fetch) return ReadWholeAt(part->memory.get(), at, into, kName);
+  if (!part->fetch) {
+    part->is_unconfirmed = true;
+    return ReadWholeAt(part->memory.get(), at, into, kName);
+  }
   while (!into.empty()) {
     const uint64_t bytes = std::min<uint64_t>(into.size(), kMostFetchBytes);
     HZ_RETURN_IF_ERROR(FetchAndRead(part, at, into.first(bytes)));
@@ -87,6 +90,19 @@ Result<std::unique_ptr<MemorySource>> MemorySource::Of(std::vector<OpenPart> par
 Status MemorySource::Read(size_t shard, uint64_t at, std::span<std::byte> into) {
   const Place& place = places_[shard];
   return ReadPart(&parts_[place.part], place.at + at, into);
+}
+
+Status MemorySource::Confirm() {
+  for (OpenPart& part : parts_) {
+    if (!std::exchange(part.is_unconfirmed, false)) continue;
+    HZ_ASSIGN_OR_RETURN(const FileDescriptor now, part.reopen());
+    if (now.valid() && AreOneFile(part.memory, now)) continue;
+    return Status(
+        Code::kUnavailable,
+        "a part of the checkpoint was given back or overwritten while it was read: open the "
+        "checkpoint again");
+  }
+  return Status::Ok();
 }
 
 }  // namespace harmonaize

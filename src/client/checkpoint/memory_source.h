@@ -19,9 +19,11 @@ struct OpenPart {
   /// Brings a range here that is to be read; empty: all of the part is here.
   std::function<Status(uint64_t at, uint64_t bytes)> fetch = {};
   /// Returns the memory that the part lies in now: the daemon may have given the one above back,
-  /// and cleared it, and have brought the part into another one since. Not valid: it has none.
-  /// Empty if `fetch` is.
+  /// and cleared it, and have brought the part into another one since. Not valid: it has none, or
+  /// its rank overwrites the part.
   std::function<Result<FileDescriptor>()> reopen = {};
+  /// It was read without being looked at again.
+  bool is_unconfirmed = false;
 };
 
 /// Reads shards from images of parts in shared memory, which other hosts' parts are first brought
@@ -35,6 +37,7 @@ class MemorySource final : public checkpoint::ShardSource {
 
   const std::vector<checkpoint::Shard>& shards() const override { return shards_; }
   Status Read(size_t shard, uint64_t at, std::span<std::byte> into) override;
+  Status Confirm() override;
 
  private:
   struct Place {

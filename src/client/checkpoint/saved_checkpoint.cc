@@ -66,16 +66,15 @@ Result<std::optional<OpenPart>> OpenHere(Communicator& communicator, uint64_t sa
                       AskForPart(communicator.session(), communicator.member(), save, rank));
   if (!here.memory.valid()) return std::optional<OpenPart>();
   OpenPart part = {.memory = std::move(here.memory), .bytes = here.bytes};
+  const auto session = communicator.shared_session();
+  const uint32_t member = communicator.member();
+  part.reopen = [session, member, save, rank]() -> Result<FileDescriptor> {
+    HZ_ASSIGN_OR_RETURN(PartHere now, AskForPart(*session, member, save, rank));
+    return std::move(now.memory);
+  };
   if (here.is_partial) {
-    const auto session = communicator.shared_session();
-    const uint32_t member = communicator.member();
     part.fetch = [session, member, save, rank](uint64_t at, uint64_t bytes) {
       return FetchPart(*session, member, save, rank, at, bytes).status();
-    };
-    // It may be nowhere for a moment, and is then fetched again.
-    part.reopen = [session, member, save, rank]() -> Result<FileDescriptor> {
-      HZ_ASSIGN_OR_RETURN(PartHere now, AskForPart(*session, member, save, rank));
-      return std::move(now.memory);
     };
   }
   return std::optional<OpenPart>(std::move(part));
@@ -177,6 +176,8 @@ Result<std::unique_ptr<SavedCheckpoint>> SavedCheckpoint::Open(Communicator& com
   Result<std::unique_ptr<ShardSource>> source =
       is_in_folder ? OpenInFolder(folder, choice) : OpenAtDaemons(communicator, choice);
   HZ_RETURN_IF_ERROR(source.status());
+  // The tables were read.
+  HZ_RETURN_IF_ERROR((*source)->Confirm());
   HZ_ASSIGN_OR_RETURN(ShardReader reader, ShardReader::Of(source->get()));
   std::unique_ptr<SavedCheckpoint> opened(
       new SavedCheckpoint(std::move(*source), std::move(reader)));
@@ -212,7 +213,7 @@ Status SavedCheckpoint::Read(std::span<const Shard> wanted, std::span<std::byte*
   for (size_t i = 0; i < wanted.size(); ++i) {
     HZ_RETURN_IF_ERROR(reader_.Read(wanted[i], data[i]));
   }
-  return Status::Ok();
+  return source_->Confirm();
 }
 
 }  // namespace harmonaize
