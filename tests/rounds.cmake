@@ -16,7 +16,7 @@ set(HARMONAIZE_ROUND_ASAN
     transport_test transport_allocation_test transport_links_test transport_messages_test
     transport_strangers_test transport_fault_test transport_cut_ways_test
     daemon_test daemon_threads_test daemon_no_memory_test daemon_control_test daemon_nats_test daemon_sources_test
-    daemon_transfer_test checkpoints_test hosts_checkpoints_test
+    daemon_transfer_test daemon_provider_store_test checkpoints_test provider_store_test hosts_checkpoints_test
     aborts_test closed_descriptors_test collectives_test communicators_test errors_test hosts_test
     hosts_communicators_test
     hosts_failures_test huge_pages_test jobs_test many_operations_test plan_changes_test
@@ -33,7 +33,7 @@ set(HARMONAIZE_ROUND_TSAN
     client_device_memory_test client_prepared_memory_test client_region_pages_test client_rendezvous_test
     executor_test
     transport_links_test transport_strangers_test
-    daemon_threads_test daemon_nats_test daemon_sources_test daemon_transfer_test hosts_checkpoints_test
+    daemon_threads_test daemon_nats_test daemon_sources_test daemon_transfer_test daemon_provider_store_test hosts_checkpoints_test
     planner_test front_door_test
     aborts_test collectives_test hosts_test many_operations_test random_operations_test streams_test
     elastic_test hosts_kill_test missing_pages_test)
