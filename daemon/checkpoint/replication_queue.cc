@@ -1,16 +1,13 @@
 #include "daemon/checkpoint/replication_queue.h"
 
-#include <algorithm>
-
 namespace harmonaize::daemon {
 
 void ReplicationQueue::Add(const PartName& name) {
   if (begun_.contains(name)) return;
-  std::deque<PartName>& parts = waiting_[name.job.first];
-  // An earlier save of the same rank is not worth a copy any more.
-  std::erase_if(parts,
-                [&](const PartName& one) { return one.job == name.job && one.rank == name.rank; });
-  parts.push_back(name);
+  Waiting& waiting = waiting_[name.job.first];
+  const Rank rank = {name.job, name.rank};
+  const bool is_new = waiting.save_of.insert_or_assign(rank, name.save).second;
+  if (is_new) waiting.order.push_back(rank);
 }
 
 std::optional<PartName> ReplicationQueue::Next(uint64_t now_ns) {
@@ -18,10 +15,13 @@ std::optional<PartName> ReplicationQueue::Next(uint64_t now_ns) {
   if (begun_.size() >= kMostAtOnce || waiting_.empty()) return std::nullopt;
   auto turn = waiting_.upper_bound(last_tenant_);
   if (turn == waiting_.end()) turn = waiting_.begin();
-  const PartName name = turn->second.front();
-  turn->second.pop_front();
+  Waiting& waiting = turn->second;
+  const Rank rank = waiting.order.front();
+  const PartName name = {.job = rank.first, .save = waiting.save_of.at(rank), .rank = rank.second};
+  waiting.order.pop_front();
+  waiting.save_of.erase(rank);
   last_tenant_ = turn->first;
-  if (turn->second.empty()) waiting_.erase(turn);
+  if (waiting.order.empty()) waiting_.erase(turn);
   begun_[name] = now_ns;
   return name;
 }

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "daemon/checkpoint/part_copies.h"
 #include "src/transport/message.h"
@@ -20,7 +21,8 @@ class ReplicationQueue {
   /// host may have refused it without a word.
   static constexpr uint64_t kPatienceNs = 120'000'000'000;
 
-  /// Adds a part, unless its copy has begun.
+  /// Adds a part, unless its copy has begun. It takes the place of an earlier save of the same
+  /// rank, which is not worth a copy any more.
   void Add(const PartName& name);
   /// Takes out the part whose copy is to begin now; nullopt: none is. It counts until End.
   std::optional<PartName> Next(uint64_t now_ns);
@@ -30,9 +32,16 @@ class ReplicationQueue {
   bool empty() const { return waiting_.empty() && begun_.empty(); }
 
  private:
-  std::map<uint32_t, std::deque<PartName>> waiting_;  ///< By tenant (JobTable::Key::first).
-  std::map<PartName, uint64_t> begun_;                ///< When, by the monotonic clock.
-  uint32_t last_tenant_ = 0;                          ///< Whose turn was the last one.
+  using Rank = std::pair<JobTable::Key, int>;
+  /// The parts of a tenant that wait: of each rank one.
+  struct Waiting {
+    std::deque<Rank> order = {};
+    std::map<Rank, uint64_t> save_of = {};
+  };
+
+  std::map<uint32_t, Waiting> waiting_;  ///< By tenant (JobTable::Key::first).
+  std::map<PartName, uint64_t> begun_;   ///< When, by the monotonic clock.
+  uint32_t last_tenant_ = 0;             ///< Whose turn was the last one.
 };
 
 }  // namespace harmonaize::daemon

@@ -45,6 +45,22 @@ TEST(ReplicationQueue, ANewerSaveTakesAnOldersPlace) {
   EXPECT_FALSE(queue.Next(100).has_value());
 }
 
+TEST(ReplicationQueue, ANewerSaveOfOneOfManyRanksKeepsItsTurn) {
+  constexpr int kRanks = 20'000;
+  ReplicationQueue queue;
+  for (const uint64_t save : {7u, 8u}) {
+    for (int rank = 0; rank < kRanks; ++rank) queue.Add(NamedPart(1, save, rank));
+  }
+  queue.Add(NamedPart(1, 9, 0));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const std::optional<PartName> next = queue.Next(100);
+    ASSERT_TRUE(next.has_value());
+    EXPECT_EQ(*next, NamedPart(1, rank == 0 ? 9 : 8, rank));
+    queue.End(*next);
+  }
+  EXPECT_TRUE(queue.empty());
+}
+
 TEST(ReplicationQueue, OnesWithoutAnEndMakeRoom) {
   ReplicationQueue queue;
   for (int rank = 0; rank < 4; ++rank) queue.Add(NamedPart(1, 7, rank));
