@@ -77,16 +77,18 @@ Status MakeFolder(const std::string& path) {
 /// that a bound of bytes bounds them, too.
 constexpr uint64_t kLeastBytes = 64 << 10;
 
-/// Returns the bytes of all that lies below a folder. A file of several names counts once.
-uint64_t BytesBelow(const std::string& folder) {
+/// Returns the bytes of all that lies below a folder. A file of several names counts once. Errors:
+/// those of go_on.
+Result<uint64_t> BytesBelow(const std::string& folder, const std::function<Status()>& go_on) {
   std::string path = folder;
   char* const roots[] = {path.data(), nullptr};
   const std::unique_ptr<FTS, int (*)(FTS*)> walk(
       fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, nullptr), &fts_close);
-  if (walk == nullptr) return 0;
+  if (walk == nullptr) return uint64_t{0};
   uint64_t bytes = 0;
   std::set<ino_t> counted;
   while (const FTSENT* const entry = fts_read(walk.get())) {
+    HZ_RETURN_IF_ERROR(go_on());
     if (entry->fts_info != FTS_F && entry->fts_info != FTS_D) continue;
     const struct stat& state = *entry->fts_statp;
     const bool has_names = entry->fts_info == FTS_F && state.st_nlink > 1;
@@ -161,10 +163,13 @@ std::string ProviderStore::PathOf(const StoredJob& job) const {
 }
 
 /// A part has to have room even if all that it has is there already, which nobody knows before.
-Status ProviderStore::CheckRoom(const StoredJob& job, uint64_t bytes) const {
+Status ProviderStore::CheckRoom(const StoredJob& job, uint64_t bytes,
+                                const std::function<Status()>& go_on) const {
   const uint64_t most = settings_.most_bytes_of_user;
   if (most == 0) return Status::Ok();
-  const uint64_t used = BytesBelow(fmt::format("{}/{}{}", settings_.folder, kUserPrefix, job.user));
+  HZ_ASSIGN_OR_RETURN(
+      const uint64_t used,
+      BytesBelow(fmt::format("{}/{}{}", settings_.folder, kUserPrefix, job.user), go_on));
   if (used <= most && bytes <= most - used) return Status::Ok();
   return InvalidUsage(
       "the provider's store has {} of {} bytes that this user may have there, and a part has {}: "
@@ -174,8 +179,9 @@ Status ProviderStore::CheckRoom(const StoredJob& job, uint64_t bytes) const {
 
 /// Makes room for a part. What jobs of the user have given up goes with their next commits, which
 /// may not come for want of room.
-Status ProviderStore::MakeRoom(const StoredJob& job, uint64_t bytes) const {
-  if (const Status has_room = CheckRoom(job, bytes); has_room.ok()) return has_room;
+Status ProviderStore::MakeRoom(const StoredJob& job, uint64_t bytes,
+                               const std::function<Status()>& go_on) const {
+  if (const Status has_room = CheckRoom(job, bytes, go_on); has_room.ok()) return has_room;
   HZ_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> jobs,
                       FoldersIn(fmt::format("{}/{}{}", settings_.folder, kUserPrefix, job.user)));
   for (const std::filesystem::path& one : jobs) {
@@ -183,7 +189,7 @@ Status ProviderStore::MakeRoom(const StoredJob& job, uint64_t bytes) const {
     const Result<store::Store> store = store::Store::Open(one.string());
     if (store.ok()) HZ_RETURN_IF_ERROR(store::RemoveAbandoned(*store));
   }
-  return CheckRoom(job, bytes);
+  return CheckRoom(job, bytes, go_on);
 }
 
 Status ProviderStore::Write(const StoredJob& job, const PartToStore& part,
@@ -191,7 +197,7 @@ Status ProviderStore::Write(const StoredJob& job, const PartToStore& part,
   if (part.bytes == 0) return InvalidArgument("rank {} has saved nothing", part.rank);
   HZ_RETURN_IF_ERROR(Check());
   HZ_RETURN_IF_ERROR(MakeFolder(fmt::format("{}/{}{}", settings_.folder, kUserPrefix, job.user)));
-  HZ_RETURN_IF_ERROR(MakeRoom(job, part.bytes));
+  HZ_RETURN_IF_ERROR(MakeRoom(job, part.bytes, go_on));
   HZ_ASSIGN_OR_RETURN(const store::Store store, store::Store::Open(PathOf(job)));
   HZ_ASSIGN_OR_RETURN(store::OpenCheckpoint joined, store::OpenCheckpoint::Join(store, part.id));
   store::PartWriter writer(&store,

@@ -103,8 +103,9 @@ class ProviderStore {
 
  private:
   std::string PathOf(const StoredJob& job) const;
-  Status CheckRoom(const StoredJob& job, uint64_t bytes) const;
-  Status MakeRoom(const StoredJob& job, uint64_t bytes) const;
+  Status CheckRoom(const StoredJob& job, uint64_t bytes,
+                   const std::function<Status()>& go_on) const;
+  Status MakeRoom(const StoredJob& job, uint64_t bytes, const std::function<Status()>& go_on) const;
 
   const Settings settings_;
 };
