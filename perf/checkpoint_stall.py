@@ -412,6 +412,7 @@ def daemon(folder: pathlib.Path, host: int, variable: str) -> typing.Iterator[No
 @contextlib.contextmanager
 def daemons(folder: pathlib.Path) -> typing.Iterator[None]:
     """The daemon of the ranks that save, and one of another host."""
+    (folder / "provider").mkdir(mode=0o700)
     key = folder / "key"
     key.touch(0o600)
     key.write_text(secrets.token_hex(32))

@@ -5,8 +5,8 @@
 # Address and undefined behaviour: parsers of foreign bytes, memory, protocols, and real processes that fail or
 # are attacked. Not here, although they run the daemon: what counts or times (rest_test, wake_ups_test,
 # inline_steering_test, worker_placement_test), since its paths are those of collectives_test and
-# streams_test; command_line_events_test and command_line_token_test, since command_line_jobs_test has the same
-# client, and cli_document_fuzzer gives its tables foreign documents.
+# streams_test; and tests of commands, which one thread carries out: cli_document_fuzzer gives their tables foreign
+# documents.
 set(HARMONAIZE_ROUND_ASAN
     base_test topology_files_test ipc_test memory_test probing_counters_test checkpoint_test store_test writer_test
     client_device_memory_test client_prepared_memory_test client_region_pages_test client_rendezvous_test
@@ -21,7 +21,6 @@ set(HARMONAIZE_ROUND_ASAN
     hosts_communicators_test
     hosts_failures_test huge_pages_test jobs_test many_operations_test plan_changes_test
     random_operations_test streams_test windows_test
-    cli_completion_test cli_dashboard_test command_line_jobs_test
     elastic_test front_door_test hostile_client_test hostile_test huge_page_holes_test hosts_kill_test
     kill_test log_test missing_pages_test service_test squatter_test)
 
@@ -70,8 +69,8 @@ endforeach()
 # What tests need that no program of their name brings along.
 add_custom_target(round)
 add_dependencies(round harmonaized harmonaize_nccl harmonaize_writer)
-# Of the thread sanitizer's round nothing runs commands, which do their work on one thread.
-if(NOT HARMONAIZE_SANITIZER MATCHES "thread")
+# Of the sanitizers' rounds nothing runs commands.
+if(NOT HARMONAIZE_SANITIZER)
   add_dependencies(round harmonaize harmonaize_manual harmonaize_preload)
 endif()
 set(programs_of_topology_files_test topology_test)

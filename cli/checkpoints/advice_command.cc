@@ -64,6 +64,7 @@ Result<std::string> MeantJob(const DaemonHttp& daemon, const std::string& which)
     ++running;
   }
   if (running == 1) return id;
+  if (running == 0) return InvalidUsage("no job runs here, so there is nobody to advise");
   return InvalidUsage("{} jobs run here; say which one is meant: 'harmonaize jobs' lists them",
                       running);
 }

@@ -25,6 +25,8 @@ listed, for all of your jobs. With JOB other hosts are asked, too, if the job ha
 newest comes first.
 
   whole      all ranks have saved their parts: hzCheckpointOpen finds it
+  parts lost all ranks had, and of some no part is known here any more; a job that has ranks at other
+             hosts may find more
   not whole  being saved, or given up; or whole, and nobody here has heard of it yet
   stored     the provider's store has it, where there is one; that is told with JOB alone
   here       how many ranks' parts this host has in memory, and of how many bytes

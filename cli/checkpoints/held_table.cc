@@ -75,21 +75,27 @@ std::string MissingText(const std::vector<uint64_t>& missing) {
                      fmt::join(missing, ", "));
 }
 
+/// Returns whether a checkpoint can be read, as far as is known here.
+const char* StateText(const Json& checkpoint, bool is_lacking) {
+  if (YesAt(checkpoint, "stored")) return "whole";
+  if (!YesAt(checkpoint, "complete")) return "not whole";
+  return is_lacking ? "parts lost" : "whole";
+}
+
 /// Adds the checkpoints of one job. `asks_others`: other hosts were asked, too.
 void AddCheckpoints(const Json& job, const JobCells& cells, bool asks_others, double now,
                     TextTable* table) {
   for (const Json& one : ListAt(job, "checkpoints")) {
     std::vector<std::string> row = cells;
-    const std::string elsewhere = std::to_string(ListAt(one, "parts_elsewhere").size());
-    row.insert(row.end(),
-               {TextAt(one, "step"), YesAt(one, "complete") ? "whole" : "not whole", SavedText(one),
-                YesText(one, "epoch_end"), YesText(one, "stored"), AgeText(one, now),
-                TextAt(one, "ranks"), std::to_string(ListAt(one, "parts_here").size()),
-                asks_others ? elsewhere : kMissing, BytesAt(one, "bytes_here")});
-    table->Add(std::move(row));
     const std::vector<uint64_t> missing = MissingRanks(one);
-    if (asks_others && !missing.empty() && !YesAt(one, "stored"))
-      table->AddNote("  " + MissingText(missing));
+    const bool is_lacking = asks_others && !missing.empty();
+    const std::string elsewhere = std::to_string(ListAt(one, "parts_elsewhere").size());
+    row.insert(row.end(), {TextAt(one, "step"), StateText(one, is_lacking), SavedText(one),
+                           YesText(one, "epoch_end"), YesText(one, "stored"), AgeText(one, now),
+                           TextAt(one, "ranks"), std::to_string(ListAt(one, "parts_here").size()),
+                           asks_others ? elsewhere : kMissing, BytesAt(one, "bytes_here")});
+    table->Add(std::move(row));
+    if (is_lacking && !YesAt(one, "stored")) table->AddNote("  " + MissingText(missing));
   }
 }
 

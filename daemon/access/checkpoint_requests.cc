@@ -109,10 +109,11 @@ class CheckpointRequest {
   Status ListSaves() {
     HZ_ASSIGN_OR_RETURN(const auto request, Decode<ListSavesRequest>());
     HZ_ASSIGN_OR_RETURN(const Communicator* communicator, Find(request.member));
-    keeper().List(JobTable::KeyOf(*communicator->job()), communicator,
-                  [connection = connection_, type = header_.type](const nlohmann::json& document) {
-                    ReplyDocument(*connection, type, document.dump());
-                  });
+    keeper().listings().List(
+        JobTable::KeyOf(*communicator->job()), communicator,
+        [connection = connection_, type = header_.type](const nlohmann::json& document) {
+          ReplyDocument(*connection, type, document.dump());
+        });
     return Status::Ok();
   }
 

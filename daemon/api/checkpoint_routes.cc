@@ -108,7 +108,7 @@ void ServeKept(const ApiServices& services, std::shared_ptr<HttpExchange> exchan
                 const Job* const job = rooms.jobs().FindById(key->second, key->first);
                 const Communicator* const largest =
                     job == nullptr ? nullptr : rooms.events().job_communicators().Largest(*job);
-                rooms.checkpoints().List(*key, largest, done);
+                rooms.checkpoints().listings().List(*key, largest, done);
               });
 }
 

@@ -4,10 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "daemon/checkpoint/save_news.h"
-#include "daemon/checkpoint/saves_document.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
@@ -70,6 +67,11 @@ CheckpointKeeper::CheckpointKeeper(const Services& services)
                 .on_settled = [this](const RoundToStore& round,
                                      const Status& status) { OnStored(round, status); }}),
       choices_(services.communicators),
+      listings_({.communicators = services.communicators,
+                 .tenants = services.tenants,
+                 .parts = &parts_,
+                 .others = &others_,
+                 .stored = &stored_}),
       next_look_(services.loop) {}
 
 CheckpointKeeper::Saves& CheckpointKeeper::SavesOf(const Communicator& communicator) {
@@ -336,6 +338,7 @@ void CheckpointKeeper::FollowStoring(const Communicator& communicator, const Sav
       .job = JobTable::KeyOf(*communicator.job()),
       .id = {.step = saves.rounds->step(), .save = SaveNumber(saves.key, round)},
       .bytes = saves.rounds->bytes(),
+      .stall_seconds = saves.rounds->stall_seconds(),
       .begun_seconds = saves.begun_seconds,
       .of_rank = saves.of_rank};
   storage_.Follow(std::move(followed));
@@ -378,34 +381,6 @@ void CheckpointKeeper::TellStored(const RoundToStore& round, const Status& statu
   } else {
     services_.events->TellOfPast(round.tenant, round.job.second.text(), std::move(news));
   }
-}
-
-void CheckpointKeeper::List(const JobTable::Key& job, const Communicator* communicator,
-                            const Listed& listed) {
-  struct Listing {
-    std::vector<HostSaves> others;
-    std::vector<StoredSave> stored;
-    int open = 2;
-  };
-  const auto listing = std::make_shared<Listing>();
-  const auto end = [this, listing, listed, job] {
-    if (--listing->open > 0) return;
-    listed(SavesDocument(parts_.Of(job), listing->others, listing->stored));
-  };
-  const Tenant* const tenant = services_.tenants->OfNumber(job.first);
-  if (tenant == nullptr) {
-    end();
-  } else {
-    stored_.List(*tenant, job, [listing, end](const std::vector<StoredSave>& stored) {
-      listing->stored = stored;
-      end();
-    });
-  }
-  if (communicator == nullptr) return end();
-  others_.List(*communicator, [listing, end](std::vector<HostSaves> others) {
-    listing->others = std::move(others);
-    end();
-  });
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -10,14 +10,13 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "daemon/checkpoint/kept_parts.h"
 #include "daemon/checkpoint/other_hosts_parts.h"
 #include "daemon/checkpoint/part_eraser.h"
 #include "daemon/checkpoint/rank_choices.h"
 #include "daemon/checkpoint/replication_queue.h"
 #include "daemon/checkpoint/round_storage.h"
+#include "daemon/checkpoint/save_listings.h"
 #include "daemon/checkpoint/save_rounds.h"
 #include "daemon/checkpoint/stored_parts.h"
 #include "daemon/cluster/messages/message.h"
@@ -103,10 +102,8 @@ class CheckpointKeeper final : public CommunicatorObserver {
   OtherHostsParts& others() { return others_; }
   StoredParts& stored() { return stored_; }
 
-  using Listed = std::function<void(const nlohmann::json&)>;
-  /// Finds out which checkpoints of a job there are, and calls `listed` once with their
-  /// SavesDocument. `communicator` is one of the job's; nullptr: other hosts are not asked.
-  void List(const JobTable::Key& job, const Communicator* communicator, const Listed& listed);
+  /// What there is of a job.
+  SaveListings& listings() { return listings_; }
 
   /// What rank 0 of a communicator chooses for all.
   RankChoices& choices() { return choices_; }
@@ -173,6 +170,7 @@ class CheckpointKeeper final : public CommunicatorObserver {
   StoredParts stored_;
   RoundStorage storage_;
   RankChoices choices_;
+  SaveListings listings_;
   ReplicationQueue replication_;
   uint64_t refreshed_ns_ = 0;        ///< When other hosts were asked last to go on keeping copies.
   std::map<uint64_t, Saves> saves_;  ///< By Communicator::id.

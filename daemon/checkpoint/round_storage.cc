@@ -25,7 +25,7 @@ constexpr uint64_t kLookForNs = 60'000'000'000;
 /// Most rounds of a tenant that are followed at a home. More than a round a second for the whole of
 /// kRoundPatienceNs only comes about where some ranks do not save into the store.
 constexpr uint32_t kMostFollowed = 1024;
-/// Interval, in nanoseconds, at which jobs are looked for whose time is over.
+/// Interval, in nanoseconds, at which the store is tidied up.
 constexpr uint64_t kSweepEveryNs = 3'600'000'000'000;
 /// In whose turn they are.
 constexpr uint32_t kNoTenant = UINT32_MAX;
@@ -209,16 +209,15 @@ void RoundStorage::LookAfter(uint64_t now_ns) {
     Settle(name, InvalidUsage("not all ranks have stored their parts: all of them have to save "
                               "into the provider's store"));
   }
-  RemoveExpired(now_ns);
+  TidyUp(now_ns);
 }
 
-void RoundStorage::RemoveExpired(uint64_t now_ns) {
+void RoundStorage::TidyUp(uint64_t now_ns) {
   const bool is_due = swept_ns_ == 0 || swept_ns_ + kSweepEveryNs < now_ns;
   if (services_.store == nullptr || !is_due) return;
   swept_ns_ = now_ns;
   [[maybe_unused]] const Status asked = threads_.Run(
-      kNoTenant,
-      [store = services_.store](const std::atomic<bool>&) { return store->RemoveExpired(); },
+      kNoTenant, [store = services_.store](const std::atomic<bool>&) { return store->TidyUp(); },
       [](const Result<uint32_t>& removed) {
         if (!removed.ok()) {
           Log(LogLevel::kWarning, kLogInit, "the provider's store cannot be tidied: {}",

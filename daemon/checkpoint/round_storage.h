@@ -33,6 +33,7 @@ struct RoundToStore {
   JobTable::Key job = {};
   checkpoint::CheckpointId id = {};
   uint64_t bytes = 0;
+  double stall_seconds = 0;                     ///< The longest of a rank.
   double begun_seconds = 0;                     ///< When the first part came, since 1970.
   std::vector<transport::PeerId> of_rank = {};  ///< The host of each rank.
 };
@@ -80,14 +81,14 @@ class RoundStorage {
   void Commit(const RoundName& name);
   void OnLooked(const RoundName& name, const Result<bool>& is_committed);
   void Settle(const RoundName& name, const Status& status);
-  void RemoveExpired(uint64_t now_ns);
+  void TidyUp(uint64_t now_ns);
 
   const Services services_;
   StoreThreads threads_;
   std::map<RoundName, Followed> rounds_;
   std::map<uint32_t, uint32_t> followed_of_;  ///< Number of those, by tenant.
   std::set<PartName> storing_;
-  uint64_t swept_ns_ = 0;  ///< When what is too old was looked for last; 0: never.
+  uint64_t swept_ns_ = 0;  ///< When the store was tidied up last; 0: never.
   Lifetime lifetime_;
 };
 

@@ -32,7 +32,9 @@ JobEvents::News NewsOfStore(const RoundToStore& round, const Status& status, dou
   EventData data(type, text);
   data.Set(fields::kStep, round.id.step).Set(fields::kWhere, "storage");
   if (status.ok()) {
-    data.Set(fields::kBytes, round.bytes).Set(fields::kTookSeconds, std::max(0.0, took_seconds));
+    data.Set(fields::kBytes, round.bytes)
+        .Set(fields::kStallSeconds, round.stall_seconds)
+        .Set(fields::kTookSeconds, std::max(0.0, took_seconds));
   }
   return {.type = type, .data = std::move(data)};
 }

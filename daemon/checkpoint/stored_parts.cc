@@ -78,20 +78,20 @@ void StoredParts::List(const Tenant& tenant, const JobTable::Key& job, Listed li
       const LogFor log_for(identity);
       Log(LogLevel::kWarning, kLogInit, "the provider's store cannot be read: {}",
           found.status().message());
-      return listed({});
+      return listed({.state = StoredList::State::kUnreadable});
     }
     Known& known = known_[job];
     known.job = name;
     known.used_ns = MonotonicNanoseconds();
     known.saves.clear();
-    std::vector<StoredSave> saves;
+    StoredList list = {.state = StoredList::State::kRead};
     for (const checkpoint::CheckpointSummary& one : *found) {
-      if (saves.size() == kMostTold) break;
+      if (list.saves.size() == kMostTold) break;
       known.saves[one.id.save] = one.id;
-      saves.push_back(SaveOf(one));
+      list.saves.push_back(SaveOf(one));
     }
-    if (saves.empty()) known_.erase(job);
-    listed(saves);
+    if (list.saves.empty()) known_.erase(job);
+    listed(std::move(list));
   });
   const Status asked = threads_.Run(
       job.first,
@@ -99,7 +99,7 @@ void StoredParts::List(const Tenant& tenant, const JobTable::Key& job, Listed li
         return store->List(name);
       },
       std::move(then));
-  if (!asked.ok()) listed({});
+  if (!asked.ok()) listed({.state = StoredList::State::kUnreadable});
 }
 
 void StoredParts::Fetch(const Tenant& tenant, const PartName& name, uint64_t at, uint64_t bytes,

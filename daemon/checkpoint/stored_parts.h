@@ -28,6 +28,17 @@ struct StoredSave {
   uint64_t bytes = 0;
 };
 
+/// What the provider's store has of a job.
+struct StoredList {
+  enum class State {
+    kNone,        ///< This provider, or this tenant, has no store.
+    kUnreadable,  ///< It cannot be read now.
+    kRead,
+  };
+  State state = State::kNone;
+  std::vector<StoredSave> saves = {};  ///< The newest first.
+};
+
 /// Reads checkpoints of the provider's store for ranks of this host: brings the ranges that they
 /// ask for into memory. Thread: engine.
 class StoredParts {
@@ -42,9 +53,9 @@ class StoredParts {
 
   bool has_store() const { return services_.store != nullptr; }
 
-  using Listed = std::function<void(const std::vector<StoredSave>&)>;
-  /// Finds out what is stored of a job, the newest first, and remembers it. Calls `listed` once;
-  /// with nothing if the store cannot be read, which is logged.
+  using Listed = std::function<void(StoredList)>;
+  /// Finds out what is stored of a job, and remembers it. Calls `listed` once. Why the store cannot
+  /// be read is logged.
   void List(const Tenant& tenant, const JobTable::Key& job, Listed listed);
 
   using Fetched = PartCopies::Fetched;

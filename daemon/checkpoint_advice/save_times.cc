@@ -48,19 +48,28 @@ void SaveTimes::Take(SavePlace place, std::optional<double> stall_seconds, doubl
   last_ = place;
 }
 
-SaveEstimate SaveTimes::Measured(const std::deque<Taken>& taken,
-                                 std::optional<double> stated_stall) {
-  std::vector<double> safe;
+/// Returns the mean of the stalls that are known; nullopt: none is.
+std::optional<double> MeanStall(const std::deque<SaveTimes::Taken>& taken) {
   double stalls = 0;
-  double stalls_known = 0;
-  for (const Taken& one : taken) {
+  int known = 0;
+  for (const SaveTimes::Taken& one : taken) {
     stalls += one.stall_seconds.value_or(0);
-    stalls_known += one.stall_seconds.has_value() ? 1 : 0;
-    safe.push_back(one.safe_seconds);
+    known += one.stall_seconds.has_value() ? 1 : 0;
   }
+  return known > 0 ? std::optional<double>(stalls / known) : std::nullopt;
+}
+
+SaveEstimate SaveTimes::Measured(const std::deque<Taken>& taken,
+                                 std::optional<double> stated_stall) const {
+  std::vector<double> safe;
+  for (const Taken& one : taken) safe.push_back(one.safe_seconds);
   std::sort(safe.begin(), safe.end());
+  std::optional<double> stall = MeanStall(taken);
+  for (const std::deque<Taken>& elsewhere : taken_) {
+    if (!stall.has_value()) stall = MeanStall(elsewhere);
+  }
   const double otherwise = SoundSeconds(stated_stall.value_or(safe[safe.size() / 2]));
-  return {.stall_seconds = stalls_known > 0 ? stalls / stalls_known : otherwise,
+  return {.stall_seconds = stall.value_or(otherwise),
           .safe_seconds = {.p10 = safe.front() * kFaster,
                            .p50 = safe[safe.size() / 2],
                            .p90 = safe.back() * kSlower},

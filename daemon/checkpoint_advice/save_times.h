@@ -43,8 +43,10 @@ class SaveTimes {
   void Take(SavePlace place, std::optional<double> stall_seconds, double safe_seconds);
 
   /// Returns what a checkpoint takes, by the place that the job has used last. `stated_stall` is
-  /// what the tenant has said; it counts until a stall was measured. Where neither is known, a
-  /// checkpoint counts as stopping the job until it is safe: that is the most that it can.
+  /// what the tenant has said; it counts until a stall was measured. A stall that was measured at
+  /// another place counts, too: a checkpoint stops its job once, and is at several places in turn.
+  /// Where none is known, a checkpoint counts as stopping the job until it is safe: that is the
+  /// most that it can.
   SaveEstimate Usual(std::optional<double> stated_stall) const;
   /// Returns what a checkpoint takes that outlives the host.
   SaveEstimate Lasting(std::optional<double> stated_stall) const;
@@ -62,7 +64,7 @@ class SaveTimes {
   const std::deque<Taken>& Of(SavePlace place) const { return taken_[static_cast<size_t>(place)]; }
 
  private:
-  static SaveEstimate Measured(const std::deque<Taken>& taken, std::optional<double> stated_stall);
+  SaveEstimate Measured(const std::deque<Taken>& taken, std::optional<double> stated_stall) const;
   static SaveEstimate Unmeasured(std::optional<double> stated_stall);
 
   std::array<std::deque<Taken>, kSavePlaceCount> taken_;  // the oldest first

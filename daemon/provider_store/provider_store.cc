@@ -139,21 +139,22 @@ Status StoredImages::Read(int32_t rank, uint64_t at, std::span<std::byte> into) 
 // The folder
 
 Status ProviderStore::Check() const {
-  if (!settings_.folder.starts_with('/')) {
-    return InvalidUsage("'{}' is not an absolute path", settings_.folder);
-  }
-  HZ_RETURN_IF_ERROR(MakeFolder(settings_.folder));
+  const std::string& folder = settings_.folder;
+  if (!folder.starts_with('/')) return SystemError("'{}' is not an absolute path", folder);
   struct stat state {};
-  if (stat(settings_.folder.c_str(), &state) != 0) {
-    return ErrnoError(errno, "cannot use " + settings_.folder);
+  // It is not made: where it is missing, its file system is likely not to be there.
+  if (stat(folder.c_str(), &state) != 0) {
+    return ErrnoError(errno, "cannot use " + folder + ", which has to exist with mode 0700");
   }
-  if (!S_ISDIR(state.st_mode)) return InvalidUsage("{} is no folder", settings_.folder);
+  if (!S_ISDIR(state.st_mode)) return SystemError("{} is no folder", folder);
   if ((state.st_mode & kOthers) != 0) {
-    return InvalidUsage("others may enter {}, in which tenants' checkpoints lie: chmod go= {}",
-                        settings_.folder, settings_.folder);
+    return SystemError(
+        "others may enter {}, in which tenants' checkpoints are to lie: name a folder "
+        "of mode 0700 for nothing else",
+        folder);
   }
-  if (access(settings_.folder.c_str(), R_OK | W_OK | X_OK) != 0) {
-    return ErrnoError(errno, "cannot write to " + settings_.folder);
+  if (access(folder.c_str(), R_OK | W_OK | X_OK) != 0) {
+    return ErrnoError(errno, "cannot write to " + folder);
   }
   return Status::Ok();
 }
@@ -241,6 +242,7 @@ void ProviderStore::GiveUp(const StoredJob& job, const CheckpointId& id) const {
 }
 
 Result<std::vector<checkpoint::CheckpointSummary>> ProviderStore::List(const StoredJob& job) const {
+  HZ_RETURN_IF_ERROR(Check());
   Result<std::vector<checkpoint::CheckpointSummary>> list =
       checkpoint::ListCheckpoints(PathOf(job));
   if (list.status().code() == Code::kUnavailable) {
@@ -255,6 +257,7 @@ Result<std::vector<checkpoint::CheckpointSummary>> ProviderStore::List(const Sto
 
 Result<std::shared_ptr<StoredImages>> ProviderStore::Open(const StoredJob& job,
                                                           const CheckpointId& id) const {
+  HZ_RETURN_IF_ERROR(Check());
   const std::string path = PathOf(job);
   HZ_ASSIGN_OR_RETURN(std::unique_ptr<checkpoint::StoredCheckpoint> stored,
                       checkpoint::StoredCheckpoint::OpenOne(path, id));
@@ -264,34 +267,47 @@ Result<std::shared_ptr<StoredImages>> ProviderStore::Open(const StoredJob& job,
   return std::shared_ptr<StoredImages>(new StoredImages(std::move(stored), std::move(reader)));
 }
 
-Result<uint32_t> ProviderStore::RemoveExpired() const {
-  if (settings_.keep_seconds <= 0) return uint32_t{0};
+Result<uint32_t> ProviderStore::TidyUp() const {
+  HZ_RETURN_IF_ERROR(Check());
   HZ_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> users, FoldersIn(settings_.folder));
-  const double oldest = UnixSeconds() - settings_.keep_seconds;
   uint32_t removed = 0;
   for (const std::filesystem::path& user : users) {
     if (!user.filename().string().starts_with(kUserPrefix)) continue;
     HZ_ASSIGN_OR_RETURN(const std::vector<std::filesystem::path> jobs, FoldersIn(user));
     for (const std::filesystem::path& job : jobs) {
-      std::filesystem::path gone = job;
-      struct stat state {};
-      const bool was_cut_short = job.filename().string().starts_with(kRemovedPrefix);
-      if (!was_cut_short) {
-        const bool has_expired = stat((job / checkpoint::kStepsFolder).c_str(), &state) == 0 &&
-                                 static_cast<double>(state.st_mtime) < oldest;
-        if (!has_expired) continue;
-        // It loses its name first: nobody finds half of it.
-        gone = user / fmt::format("{}{:016x}", kRemovedPrefix, RandomNumber());
-        if (rename(job.c_str(), gone.c_str()) != 0) continue;
+      if (RemoveIfExpired(user, job)) {
         ++removed;
+        continue;
       }
-      std::error_code error;
-      std::filesystem::remove_all(gone, error);
+      // What somebody read when newer ones came.
+      const Result<store::Store> store = store::Store::Open(job.string());
+      if (!store.ok()) continue;
+      [[maybe_unused]] const Result<uint32_t> left = store::RemoveOld(*store, settings_.keep);
     }
     // A user of whom nothing is left leaves nothing.
     rmdir(user.c_str());
   }
   return removed;
+}
+
+/// Removes a job's store if its time is over. Returns whether it is gone.
+bool ProviderStore::RemoveIfExpired(const std::filesystem::path& user,
+                                    const std::filesystem::path& job) const {
+  std::filesystem::path gone = job;
+  const bool was_cut_short = job.filename().string().starts_with(kRemovedPrefix);
+  if (!was_cut_short) {
+    struct stat state {};
+    const bool has_expired =
+        settings_.keep_seconds > 0 && stat((job / checkpoint::kStepsFolder).c_str(), &state) == 0 &&
+        static_cast<double>(state.st_mtime) < UnixSeconds() - settings_.keep_seconds;
+    if (!has_expired) return false;
+    // It loses its name first: nobody finds half of it.
+    gone = user / fmt::format("{}{:016x}", kRemovedPrefix, RandomNumber());
+    if (rename(job.c_str(), gone.c_str()) != 0) return false;
+  }
+  std::error_code error;
+  std::filesystem::remove_all(gone, error);
+  return true;
 }
 
 }  // namespace harmonaize::daemon

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -75,8 +76,8 @@ class ProviderStore {
 
   explicit ProviderStore(Settings settings) : settings_(std::move(settings)) {}
 
-  /// Returns why the folder cannot be used, or OK. It is made if only its last part is missing.
-  /// Errors: kSystemError; kInvalidUsage if others than this process's user may enter it.
+  /// Returns why the folder cannot be used, or OK. Errors: kSystemError: it is missing, others than
+  /// its owner may enter it, ...
   Status Check() const;
 
   /// Stores a part. `go_on` is asked every few MiB: what it returns ends the work, unless it is ok.
@@ -91,18 +92,21 @@ class ProviderStore {
   /// Removes what there is of a checkpoint that will not come about.
   void GiveUp(const StoredJob& job, const checkpoint::CheckpointId& id) const;
 
-  /// Returns the checkpoints of a job, the newest first. Errors: kSystemError.
+  /// Returns the checkpoints of a job, the newest first. Errors: those of Check;
+  /// kSystemError.
   Result<std::vector<checkpoint::CheckpointSummary>> List(const StoredJob& job) const;
   /// Errors: kUnavailable if it is not there; kInvalidArgument if it is damaged; kSystemError.
   Result<std::shared_ptr<StoredImages>> Open(const StoredJob& job,
                                              const checkpoint::CheckpointId& id) const;
 
-  /// Removes the checkpoints of jobs whose time is over. Returns how many jobs went. Errors:
+  /// Removes the checkpoints of jobs whose time is over, and those that have made room for newer
+  /// ones while somebody read them. Returns how many jobs went. Errors: those of Check;
   /// kSystemError.
-  Result<uint32_t> RemoveExpired() const;
+  Result<uint32_t> TidyUp() const;
 
  private:
   std::string PathOf(const StoredJob& job) const;
+  bool RemoveIfExpired(const std::filesystem::path& user, const std::filesystem::path& job) const;
   Status CheckRoom(const StoredJob& job, uint64_t bytes,
                    const std::function<Status()>& go_on) const;
   Status MakeRoom(const StoredJob& job, uint64_t bytes, const std::function<Status()>& go_on) const;

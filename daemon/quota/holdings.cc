@@ -1,6 +1,7 @@
 #include "daemon/quota/holdings.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace harmonaize::daemon {
 
@@ -20,6 +21,25 @@ const char* ResourceName(Resource resource) {
     case Resource::kCheckpointBytes: return "bytes of checkpoints in memory";
   }
   return "resources";
+}
+
+/// Returns the key of the configuration that bounds a resource; "": none does.
+static std::string_view QuotaKey(Resource resource) {
+  switch (resource) {
+    case Resource::kConnections: return "connections";
+    case Resource::kSessions: return "sessions";
+    case Resource::kRegions: return "regions";
+    case Resource::kRegisteredBytes: return "region_bytes";
+    case Resource::kUniqueIds: return "unique_ids";
+    case Resource::kCommunicators: return "communicators";
+    case Resource::kRanks: return "ranks";
+    case Resource::kTickets: return "tickets";
+    case Resource::kNewcomers: return "newcomers";
+    case Resource::kMemory: return "memory_bytes";
+    case Resource::kCheckpointBytes: return "checkpoint_bytes";
+    case Resource::kRegionDescriptors: return "";
+  }
+  return "";
 }
 
 HostHoldings::HostHoldings(ResourceLimits limits)
@@ -62,8 +82,10 @@ Result<Holding> Account::Take(Resource resource, int64_t amount) {
   if (!possible || held + amount > limit.for_each) {
     return InvalidUsage(
         "user {} already holds {} {} on this host, and {} more would exceed the provider's quota "
-        "of {}",
-        name(), held, ResourceName(resource), amount, limit.for_each);
+        "of {}{}{}",
+        name(), held, ResourceName(resource), amount, limit.for_each,
+        QuotaKey(resource).empty() ? "" : ": ask the provider for a larger quota.",
+        QuotaKey(resource));
   }
   return InvalidUsage(
       "user {} already holds {} {} on this host, and {} more would be more than is then left for "

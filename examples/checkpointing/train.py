@@ -93,7 +93,7 @@ def train(arguments: argparse.Namespace) -> float:
             os.kill(os.getpid(), signal.SIGKILL)
     if saving is not None:
         saving.result()
-    return float(loss)
+    return loss.item()
 
 
 def main() -> None:

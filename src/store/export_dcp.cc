@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,10 @@ using checkpoint::StoredCheckpoint;
 constexpr uint64_t kMostDcpFileBytes = uint64_t{4} << 30;
 constexpr char kMetadataModule[] = "torch.distributed.checkpoint.metadata";
 constexpr char kFileModule[] = "torch.distributed.checkpoint.filesystem";
+
+/// Beginnings of the names of objects by which harmonaize.checkpoint keeps what is no tensor: plain
+/// values, and plans. They are JSON, which torch.load does not read.
+constexpr std::string_view kOwnObjects[] = {"harmonaize.values.", "harmonaize.dcp."};
 
 /// Where DCP finds a shard.
 struct DcpItem {
@@ -217,16 +222,26 @@ class DcpExport {
         to_write.push_back(i);
       }
     }
+    if (has_own_objects_) {
+      folder_->summary().notes.push_back(
+          "plain values, such as a step or a learning rate, are left out: only "
+          "harmonaize.checkpoint reads them");
+    }
     HZ_RETURN_IF_ERROR(WriteAll(to_write));
     // It comes last, since it makes the folder a checkpoint.
     return folder_->AddText(metadata_.Finish(), folder_->folder(), ".metadata");
   }
 
  private:
-  /// Returns whether DCP is told of a shard: not of one that another rank has saved, too, and of an
-  /// empty one only where the whole tensor is empty.
+  /// Returns whether DCP is told of a shard: not of one that another rank has saved, too, nor of
+  /// our own objects, and of an empty one only where the whole tensor is empty.
   bool IsWanted(size_t number) {
     const Shard& shard = stored_->shards()[number];
+    for (const std::string_view prefix : kOwnObjects) {
+      if (!shard.is_object || !shard.name.starts_with(prefix)) continue;
+      has_own_objects_ = true;
+      return false;
+    }
     const bool is_idle = ElementsOf(shard.box.shape) == 0 && ElementsOf(shard.global_shape) > 0;
     return !is_idle && seen_.emplace(shard.name, shard.box.offset).second;
   }
@@ -290,6 +305,7 @@ class DcpExport {
   std::set<std::pair<std::string, std::vector<int64_t>>> seen_;
   std::map<size_t, std::string> file_of_object_;
   std::map<int32_t, int> files_of_rank_;
+  bool has_own_objects_ = false;
 };
 
 }  // namespace

@@ -208,6 +208,10 @@ int LiveUntilError(HostedRanks* ranks, int rank, const std::vector<int>& lost,
   if (seconds > kPromisedSeconds) return kTooLate;
   if (!formed) return kNeverFormed;
   if (result != ncclRemoteError) return kWrongError;
+  // Another rank may have heard of the loss, and aborted, before this one's daemon has.
+  if (cleans_up && error.find("aborted the communicator") != std::string::npos) {
+    return kToldWhoIsLost;
+  }
   return lost.empty() || NamesOneOf(error, lost) ? kToldWhoIsLost : kNotNamed;
 }
 

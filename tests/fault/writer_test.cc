@@ -128,6 +128,8 @@ TEST_F(WriterTest, OneRankThatFailsIsToldToTheOthers) {
   std::unique_ptr<WriterProcess> first = StartWriter(0, 2);
   std::unique_ptr<WriterProcess> second = StartWriter(1, 2);
   ASSERT_TRUE(SaveTo(first.get(), 1, 0, 2).ok());
+  // It is at the folder before the other one, which would leave nothing of it otherwise.
+  ASSERT_TRUE(std::holds_alternative<PartWritten>(*first->Next()));
   // The second rank hands over another rank's part.
   ASSERT_TRUE(SaveTo(second.get(), 1, 0, 2).ok());
   EXPECT_EQ(second->WaitForCommit(1).code(), Code::kInvalidArgument);

@@ -25,8 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The configuration of a provider that stores checkpoints in a folder.
+/// Makes the folder of a provider that stores checkpoints, if it is not there. Returns the
+/// provider's configuration.
 std::string Storing(const std::string& folder, const std::string& quota = "") {
+  if (fs::create_directory(folder)) fs::permissions(folder, fs::perms(0700));
   return fmt::format("[checkpoint]\nstore = \"{}\"\n{}", folder, quota);
 }
 
@@ -280,11 +282,38 @@ TEST(ProviderStore, IsSaidToBeMissingBeforeAnythingIsSaved) {
   EXPECT_EQ(statuses, std::vector<int>(1, 0));
 }
 
+TEST(ProviderStore, ThatIsGoneIsNotTakenForAnEmptyOne) {
+  const StoreFolder store;
+  NameJob("train");
+  {
+    const DaemonProcess daemon(Storing(store.path()));
+    Store(2, {10, 20});
+  }
+  const std::string aside = store.path() + ".aside";
+  fs::rename(store.path(), aside);
+  const DaemonProcess daemon("[checkpoint]\nstore = \"" + store.path() + "\"\n", true);
+  EXPECT_TRUE(daemon.WaitForLog("which has to exist with mode 0700"));
+  const std::vector<int> statuses = RunAsProcesses(2, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kLaterName, 2, rank, &comm) != ncclSuccess) return 2;
+    hzCheckpoint_t found = nullptr;
+    EXPECT_EQ(hzCheckpointOpen(comm, HZ_PROVIDER_STORE, -1, &found), ncclSystemError);
+    EXPECT_MENTIONS(nullptr, "the provider's store cannot be read now");
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    return 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(2, 0));
+  ExpectNotStored(30, [](int, hzCheckpointer_t) {});
+  EXPECT_FALSE(fs::exists(store.path()));
+  fs::rename(aside, store.path());
+  ExpectRead(2, 20, "storage", HZ_PROVIDER_STORE);
+}
+
 TEST(ProviderStore, IsNoFolderThatOthersMayEnter) {
   const StoreFolder store;
-  fs::create_directory(store.path());
+  const std::string config = Storing(store.path());
   fs::permissions(store.path(), fs::perms(0755));
-  const DaemonProcess daemon(Storing(store.path()), true);
+  const DaemonProcess daemon(config, true);
   EXPECT_TRUE(daemon.WaitForLog("others may enter " + store.path()));
   NameJob("train");
   ExpectNotStored(10, [](int, hzCheckpointer_t) {});

@@ -36,6 +36,7 @@ def test_other_numbers_of_ranks_read_from_the_folder_when_the_daemon_is_gone(tmp
 
 
 def test_other_numbers_of_ranks_read_from_the_providers_store_when_the_daemon_is_gone(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "provider").mkdir(mode=0o700)
     config = f'[checkpoint]\nstore = "{tmp_path / "provider"}"\n'
     with daemon_in_folder(config) as first:
         save_and_die(first, tmp_path, "numpy-provider", 4, PROGRAM, "save", "provider")

@@ -69,11 +69,10 @@ std::optional<CheckpointPlace> PlaceOf(const json& save, bool may_be_stored) {
   return std::nullopt;
 }
 
-/// Returns the newest checkpoint of which hosts have all parts in memory or, if that counts, that
-/// the provider's store has; nullopt: there is none.
-Result<std::optional<Candidate>> NewestOfDaemons(Communicator& communicator,
-                                                 std::optional<uint64_t> step, bool may_be_stored) {
-  HZ_ASSIGN_OR_RETURN(const json document, SavesOf(communicator));
+/// Returns the newest checkpoint of a daemon's list of which hosts have all parts in memory or, if
+/// that counts, that the provider's store has; nullopt: there is none.
+std::optional<Candidate> NewestOfDaemons(const json& document, std::optional<uint64_t> step,
+                                         bool may_be_stored) {
   for (const json& one : document["checkpoints"]) {
     const std::optional<uint64_t> save = SaveIn(one.value("save", std::string()));
     const std::optional<CheckpointPlace> place = PlaceOf(one, may_be_stored);
@@ -84,9 +83,29 @@ Result<std::optional<Candidate>> NewestOfDaemons(Communicator& communicator,
                                      .place = *place};
     if (choice.step != step.value_or(choice.step)) continue;
     const double saved_seconds = one.value("saved", 0.0);
-    return std::optional<Candidate>({choice, TimeText(static_cast<int64_t>(saved_seconds * 1e9))});
+    return Candidate{choice, TimeText(static_cast<int64_t>(saved_seconds * 1e9))};
   }
-  return std::optional<Candidate>();
+  return std::nullopt;
+}
+
+/// Returns why there is no checkpoint, as a daemon's list and the folder have it.
+Status NoneOf(const json& document, const std::string& folder, std::optional<uint64_t> step) {
+  const std::string store = document.value("provider_store", std::string());
+  if (folder == kProviderStore && store == "none") {
+    return InvalidUsage("this provider stores no checkpoints ('{}'): name a folder of your own",
+                        folder);
+  }
+  if (folder == kProviderStore && store == "unreadable") {
+    return SystemError("the provider's store cannot be read now: ask the provider");
+  }
+  const std::string which = step.has_value() ? fmt::format("of step {} ", *step) : "";
+  const std::string where = folder.empty()             ? ""
+                            : folder == kProviderStore ? ", or in the provider's store"
+                                                       : ", or in " + folder;
+  return Unavailable(
+      "there is no checkpoint {}of this job in memory{} (HARMONAIZE_JOB names the "
+      "job, the same in all runs)",
+      which, where);
 }
 
 /// Returns the newest checkpoint of a folder's store; nullopt: there is none, or no store.
@@ -113,8 +132,9 @@ Result<std::optional<Candidate>> NewestInStore(const std::string& folder,
 /// goes there first. But another run of the job, on other hosts, may have stored a newer one.
 Result<CheckpointChoice> Choose(Communicator& communicator, const std::string& folder,
                                 std::optional<uint64_t> step) {
-  HZ_ASSIGN_OR_RETURN(const std::optional<Candidate> in_memory,
-                      NewestOfDaemons(communicator, step, folder == kProviderStore));
+  HZ_ASSIGN_OR_RETURN(const json document, SavesOf(communicator));
+  const std::optional<Candidate> in_memory =
+      NewestOfDaemons(document, step, folder == kProviderStore);
   HZ_ASSIGN_OR_RETURN(const std::optional<Candidate> stored, NewestInStore(folder, step));
   if (in_memory.has_value()) {
     // The daemon and the rank have noted the time of one save by two looks at the clock.
@@ -123,11 +143,7 @@ Result<CheckpointChoice> Choose(Communicator& communicator, const std::string& f
     return is_newest ? in_memory->choice : stored->choice;
   }
   if (stored.has_value()) return stored->choice;
-  const std::string which = step.has_value() ? fmt::format("of step {} ", *step) : "";
-  const std::string where = folder.empty()             ? ""
-                            : folder == kProviderStore ? ", or in the provider's store"
-                                                       : ", or in " + folder;
-  return Unavailable("there is no checkpoint {}of this job in memory{}", which, where);
+  return NoneOf(document, folder, step);
 }
 
 std::string Encode(const Result<CheckpointChoice>& choice) {

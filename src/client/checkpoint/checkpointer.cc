@@ -351,9 +351,10 @@ Result<SavedReply> Checkpointer::AskDaemon() {
     if (record.round == reply.peer_round) record.is_at_peer = true;
     if (IsAmong(reply.stored, reply.round, record.round)) record.is_stored = true;
     if (IsAmong(reply.not_stored, reply.round, record.round)) {
-      record.failure =
-          InvalidUsage("step {} is not in the provider's store: the event checkpoint.lost says why",
-                       record.step);
+      record.failure = InvalidUsage(
+          "step {} is not in the provider's store: the event checkpoint.lost says why ('harmonaize "
+          "events --types checkpoint.lost')",
+          record.step);
     }
   }
   return reply;

@@ -18,12 +18,10 @@ from harmonaize.checkpoint.checkpointer import Checkpointer, SaveState
 from harmonaize.checkpoint.element_type import ElementType
 from harmonaize.checkpoint.errors import CheckpointError, NoCheckpointError
 from harmonaize.checkpoint.loading import load
+from harmonaize.checkpoint.names import PROVIDER_STORE
 from harmonaize.checkpoint.saved_checkpoint import SavedCheckpoint, SavedTensor
 from harmonaize.checkpoint.saved_checkpoint import open_checkpoint as open  # noqa: A004
 from harmonaize.checkpoint.shard import Shard
-
-PROVIDER_STORE = "provider:"
-"""In place of a folder: the provider's store, which the daemons write and read back. Not every provider has one."""
 
 __all__ = [
     "PROVIDER_STORE",

@@ -16,6 +16,7 @@ from harmonaize.checkpoint.division import Division
 from harmonaize.checkpoint.errors import CheckpointError
 from harmonaize.checkpoint.flattening import FlatState, State, is_array
 from harmonaize.checkpoint.functions import RawConfig, RawState, SaveFlag, functions
+from harmonaize.checkpoint.names import folder_bytes
 from harmonaize.checkpoint.own_names import values_name
 from harmonaize.checkpoint.piece import Piece, object_piece
 from harmonaize.checkpoint.pinning import Pinning
@@ -90,7 +91,7 @@ class Checkpointer:
         self.communicator = communicator
         config = RawConfig(
             ctypes.sizeof(RawConfig),
-            None if folder is None else os.fsencode(folder),
+            folder_bytes(folder),
             None if format is None else format.encode(),
             _KEEP_AS_STATED if keep is None else keep,
             most_bytes_per_second or 0.0,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 
 RESERVED = "harmonaize."
 """What names of the package's own objects begin with."""
+
+PROVIDER_STORE = "provider:"
+"""In place of a folder: the provider's store, which the daemons write and read back. Not every provider has one."""
 
 # Longest name in bytes, as harmonaize.h has it.
 _MOST_BYTES = 1024
@@ -13,6 +17,14 @@ _MOST_BYTES = 1024
 _DELETE = "\x7f"
 # Names that were checked already and are remembered: those of a few states.
 _REMEMBERED = 1 << 17
+
+
+def folder_bytes(folder: str | os.PathLike[str] | None) -> bytes | None:
+    """Returns a folder as the library takes it: its absolute path, the provider's store, or none."""
+    if folder is None:
+        return None
+    path = os.fsencode(folder)
+    return path if path == PROVIDER_STORE.encode() else os.path.abspath(path)
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)

@@ -16,7 +16,7 @@ from harmonaize.checkpoint.errors import CheckpointError, NoCheckpointError
 from harmonaize.checkpoint.filling import Filling
 from harmonaize.checkpoint.flattening import State
 from harmonaize.checkpoint.functions import RawInfo, RawShard, functions
-from harmonaize.checkpoint.names import RESERVED
+from harmonaize.checkpoint.names import RESERVED, folder_bytes
 from harmonaize.checkpoint.piece import Piece
 from harmonaize.checkpoint.shard import Shape
 from harmonaize.checkpoint.shard_table import ShardTable, type_of
@@ -55,7 +55,7 @@ class SavedCheckpoint:
         self._functions = functions()
         self._communicator = communicator
         self._handle: ctypes.c_void_p | None = ctypes.c_void_p()
-        path = None if folder is None else os.fsencode(folder)
+        path = folder_bytes(folder)
         comm = None if communicator is None else communicator.handle
         try:
             self._functions.call(

@@ -66,6 +66,8 @@ class ProviderStoreTest : public ::testing::Test {
     EXPECT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
     settings_.folder = folder_ / "store";
+    fs::create_directory(settings_.folder);
+    fs::permissions(settings_.folder, fs::perms(0700));
   }
   ~ProviderStoreTest() override { fs::remove_all(folder_); }
 
@@ -241,7 +243,7 @@ TEST_F(ProviderStoreTest, RemovesJobsWhoseTimeIsOverAndNoOthers) {
   }
   // What is read begins anew.
   { ASSERT_TRUE(store().Open(old, {.step = 1, .save = 7}).ok()); }
-  const Result<uint32_t> removed = store().RemoveExpired();
+  const Result<uint32_t> removed = store().TidyUp();
   ASSERT_TRUE(removed.ok());
   EXPECT_EQ(*removed, 1u);
   EXPECT_EQ(store().List(job_)->size(), 1u);
@@ -251,14 +253,18 @@ TEST_F(ProviderStoreTest, RemovesJobsWhoseTimeIsOverAndNoOthers) {
 }
 
 TEST_F(ProviderStoreTest, IsNoFolderThatOthersMayEnter) {
-  fs::create_directory(settings_.folder);
-  fs::permissions(settings_.folder, fs::perms(0750));
   const Part part(Pattern(1000, 1));
-  const Status status = store().Write(job_, part.AsRank(0, 1, 1), GoOn);
-  EXPECT_EQ(status.code(), Code::kInvalidUsage);
-  EXPECT_NE(status.message().find("chmod"), std::string::npos);
+  ASSERT_TRUE(store().Write(job_, part.AsRank(0, 1, 1), GoOn).ok());
+  ASSERT_TRUE(*store().Commit(job_, {.step = 1, .save = 7}, 1));
+  fs::permissions(settings_.folder, fs::perms(0750));
+  const Status status = store().Write(job_, part.AsRank(0, 1, 2), GoOn);
+  EXPECT_EQ(status.code(), Code::kSystemError);
+  EXPECT_NE(status.message().find("of mode 0700"), std::string::npos);
+  // It is not read either.
+  EXPECT_EQ(store().List(job_).status().code(), Code::kSystemError);
+  EXPECT_EQ(store().Open(job_, {.step = 1, .save = 7}).status().code(), Code::kSystemError);
   settings_.folder = "relative";
-  EXPECT_EQ(store().Check().code(), Code::kInvalidUsage);
+  EXPECT_EQ(store().Check().code(), Code::kSystemError);
   settings_.folder = folder_ / "no" / "such";
   EXPECT_EQ(store().Check().code(), Code::kSystemError);
 }

@@ -68,7 +68,7 @@ TEST(Account, RefusesWithTheNameAndTheQuota) {
   EXPECT_EQ(refused.code(), Code::kInvalidUsage);
   EXPECT_EQ(refused.message(),
             "user alice already holds 5 unique ids on this host, and 1 more would exceed the "
-            "provider's quota of 5");
+            "provider's quota of 5: ask the provider for a larger quota.unique_ids");
   EXPECT_EQ(account->held(Resource::kUniqueIds), 5);
 }
 
