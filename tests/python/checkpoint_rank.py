@@ -245,7 +245,7 @@ def refusals(one: nccl.Communicator, folder: str | None) -> None:
         {"keep": -2},
         {"most_bytes_per_second": -1.0},
         {"threads": 1000},
-        {"folder": "not/absolute"},
+        {"folder": "/" + 5000 * "x"},
     ):
         raised(nccl.NcclError, checkpoint.Checkpointer, one, **wrong)
     say("right")
