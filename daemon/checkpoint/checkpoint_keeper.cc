@@ -576,14 +576,13 @@ void CheckpointKeeper::LookAfterParts() {
   }
   const uint64_t now_ns = MonotonicNanoseconds();
   others_.LookAfter(now_ns);
-  stored_.LookAfter(now_ns);
   storage_.LookAfter(now_ns);
   if (now_ns > refreshed_ns_ + kRefreshEveryNs) {
     refreshed_ns_ = now_ns;
     RefreshCopies();
   }
   ReplicateNext();
-  if (parts_.empty() && others_.empty() && stored_.empty() && storage_.empty()) next_look_.Stop();
+  if (parts_.empty() && others_.empty() && storage_.empty()) next_look_.Stop();
 }
 
 }  // namespace harmonaize::daemon

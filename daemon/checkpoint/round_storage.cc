@@ -1,6 +1,6 @@
 #include "daemon/checkpoint/round_storage.h"
 
-#include <optional>
+#include <chrono>
 
 #include "daemon/checkpoint/stored_parts.h"
 #include "daemon/cluster/cluster.h"
@@ -25,9 +25,9 @@ constexpr uint64_t kLookForNs = 60'000'000'000;
 /// Most rounds of a tenant that are followed at a home. More than a round a second for the whole of
 /// kRoundPatienceNs only comes about where some ranks do not save into the store.
 constexpr uint32_t kMostFollowed = 1024;
-/// Interval, in nanoseconds, at which the store is tidied up.
-constexpr uint64_t kSweepEveryNs = 3'600'000'000'000;
-/// In whose turn they are.
+/// Interval at which the store is tidied up, whether anybody saves or not.
+constexpr std::chrono::hours kTidyEvery{1};
+/// In whose turn that is.
 constexpr uint32_t kNoTenant = UINT32_MAX;
 
 /// Returns what asks whether the storing of a part is to go on.
@@ -46,16 +46,16 @@ std::function<Status()> GoOn(const std::atomic<bool>& is_ending,
 }  // namespace
 
 RoundStorage::RoundStorage(Services services)
-    : services_(std::move(services)), threads_(StoreThreads::Kind::kWrite, services_.loop) {
+    : services_(std::move(services)),
+      threads_(StoreThreads::Kind::kWrite, services_.loop),
+      next_tidying_(services_.loop) {
   if (services_.store == nullptr) return;
   // It may be a network's folder, which the start does not wait for.
-  [[maybe_unused]] const Status asked = threads_.Run(
-      kNoTenant, [store = services_.store](const std::atomic<bool>&) { return store->Check(); },
-      [](const Status& status) {
-        if (status.ok()) return;
-        Log(LogLevel::kError, kLogInit, "the store of checkpoints ([checkpoint] store): {}",
-            status.message());
-      });
+  TidyUp();
+  const Status started = next_tidying_.Start(kTidyEvery, [this] { TidyUp(); });
+  if (started.ok()) return;
+  Log(LogLevel::kWarning, kLogInit, "the store of checkpoints is not tidied up: {}",
+      started.message());
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -209,18 +209,14 @@ void RoundStorage::LookAfter(uint64_t now_ns) {
     Settle(name, InvalidUsage("not all ranks have stored their parts: all of them have to save "
                               "into the provider's store"));
   }
-  TidyUp(now_ns);
 }
 
-void RoundStorage::TidyUp(uint64_t now_ns) {
-  const bool is_due = swept_ns_ == 0 || swept_ns_ + kSweepEveryNs < now_ns;
-  if (services_.store == nullptr || !is_due) return;
-  swept_ns_ = now_ns;
+void RoundStorage::TidyUp() {
   [[maybe_unused]] const Status asked = threads_.Run(
       kNoTenant, [store = services_.store](const std::atomic<bool>&) { return store->TidyUp(); },
       [](const Result<uint32_t>& removed) {
         if (!removed.ok()) {
-          Log(LogLevel::kWarning, kLogInit, "the provider's store cannot be tidied: {}",
+          Log(LogLevel::kError, kLogInit, "the store of checkpoints ([checkpoint] store): {}",
               removed.status().message());
         } else if (*removed > 0) {
           Log(LogLevel::kInfo, kLogInit, "the checkpoints of {} jobs in the store were too old",

@@ -16,6 +16,7 @@
 #include "daemon/provider_store/provider_store.h"
 #include "daemon/provider_store/store_threads.h"
 #include "daemon/runtime/lifetime.h"
+#include "daemon/runtime/loop_timer.h"
 #include "src/base/status.h"
 #include "src/transport/message.h"
 
@@ -63,7 +64,7 @@ class RoundStorage {
 
   void OnMessage(transport::PeerId peer, const PartStoredMessage& stored);
   void OnPeerLost(transport::PeerId peer);
-  /// Looks for parts that have not come, and now and then for what is too old to stay.
+  /// Looks for parts that have not come.
   void LookAfter(uint64_t now_ns);
   bool empty() const { return rounds_.empty() && storing_.empty(); }
 
@@ -81,14 +82,14 @@ class RoundStorage {
   void Commit(const RoundName& name);
   void OnLooked(const RoundName& name, const Result<bool>& is_committed);
   void Settle(const RoundName& name, const Status& status);
-  void TidyUp(uint64_t now_ns);
+  void TidyUp();
 
   const Services services_;
   StoreThreads threads_;
   std::map<RoundName, Followed> rounds_;
   std::map<uint32_t, uint32_t> followed_of_;  ///< Number of those, by tenant.
   std::set<PartName> storing_;
-  uint64_t swept_ns_ = 0;  ///< When the store was tidied up last; 0: never.
+  LoopTimer next_tidying_;
   Lifetime lifetime_;
 };
 

@@ -55,7 +55,8 @@ class StoredParts::Source final : public PartSource {
 StoredParts::StoredParts(const Services& services)
     : services_(services),
       threads_(StoreThreads::Kind::kRead, services.loop),
-      fetched_({.loop = services.loop, .eraser = services.eraser}) {}
+      fetched_({.loop = services.loop, .eraser = services.eraser}),
+      next_look_(services.loop) {}
 
 Result<StoredJob> StoredParts::NameOf(const Tenant& tenant, const JobTable::Key& job) {
   const TenantIdentity& identity = tenant.identity;
@@ -80,6 +81,7 @@ void StoredParts::List(const Tenant& tenant, const JobTable::Key& job, Listed li
           found.status().message());
       return listed({.state = StoredList::State::kUnreadable});
     }
+    Watch();
     Known& known = known_[job];
     known.job = name;
     known.used_ns = MonotonicNanoseconds();
@@ -136,7 +138,17 @@ void StoredParts::Fetch(const Tenant& tenant, const PartName& name, uint64_t at,
   if (!asked.ok()) fetched(asked);
 }
 
-void StoredParts::LookAfter(uint64_t now_ns) {
+/// Ranks may read from the store where nobody saves, so that nobody else looks after anything.
+void StoredParts::Watch() {
+  if (next_look_.running()) return;
+  const Status started = next_look_.Start(kLookEvery, [this] { LookAfter(); });
+  if (started.ok()) return;
+  Log(LogLevel::kWarning, kLogInit, "copies of stored checkpoints are not looked after: {}",
+      started.message());
+}
+
+void StoredParts::LookAfter() {
+  const uint64_t now_ns = MonotonicNanoseconds();
   fetched_.DropUnusedSince(now_ns > kUnusedNs ? now_ns - kUnusedNs : 0);
   for (auto known = known_.begin(); known != known_.end();) {
     // What only this object holds is not being read.
@@ -145,6 +157,7 @@ void StoredParts::LookAfter(uint64_t now_ns) {
     const bool is_over = known->second.open.empty() && known->second.used_ns + kRememberNs < now_ns;
     known = is_over ? known_.erase(known) : std::next(known);
   }
+  if (fetched_.empty() && known_.empty()) next_look_.Stop();
 }
 
 }  // namespace harmonaize::daemon

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include "daemon/provider_store/provider_store.h"
 #include "daemon/provider_store/store_threads.h"
 #include "daemon/runtime/lifetime.h"
+#include "daemon/runtime/loop_timer.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -66,10 +68,6 @@ class StoredParts {
   /// Returns what is here of a part by Fetch; no memory if nothing is.
   PartCopies::View Find(const PartName& name) const { return fetched_.Find(name); }
 
-  /// Gives back what nobody has asked for lately.
-  void LookAfter(uint64_t now_ns);
-  bool empty() const { return fetched_.empty() && known_.empty(); }
-
   /// Returns a job's name in the store. Errors: kInvalidUsage for a tenant who is known on this
   /// host alone.
   static Result<StoredJob> NameOf(const Tenant& tenant, const JobTable::Key& job);
@@ -88,10 +86,17 @@ class StoredParts {
   };
   class Source;
 
+  /// Pause between looks for what nobody has asked for lately.
+  static constexpr std::chrono::seconds kLookEvery{2};
+
+  void Watch();
+  void LookAfter();
+
   const Services services_;
   StoreThreads threads_;
   std::map<JobTable::Key, Known> known_;
   PartCopies fetched_;  ///< For ranks that read.
+  LoopTimer next_look_;
   Lifetime lifetime_;
 };
 
