@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "shim/fallback.h"
 #include "shim/job_calls.h"
 #include "src/base/log.h"
+#include "src/base/signals_blocked.h"
 #include "src/client/events/event_subscription.h"
 #include "src/ipc/http_client.h"
 #include "src/ipc/socket_path.h"
@@ -98,13 +98,8 @@ Status StartThread(hzSubscription* subscription) {
   subscription->stop = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!subscription->stop.valid()) return ErrnoError(errno, "cannot make an eventfd");
   subscription->process = getpid();
-  // The program's handlers run on its own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   const int error = pthread_create(&subscription->thread, nullptr, &RunCallbacks, subscription);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return error == 0 ? Status::Ok() : ErrnoError(error, "cannot start a thread for events");
 }
 

@@ -1,31 +1,25 @@
 #include "writer/detach.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 
+#include "src/base/low_priority.h"
 #include "src/base/write_whole.h"
 #include "src/checkpoint/writer_messages.h"
 
 namespace harmonaize::writer {
 namespace {
 
-/// Nice value of a writer, the lowest priority: a rank that computes takes the processor.
-constexpr int kNice = 19;
 /// How much sooner than its rank a writer is ended when memory runs out: the part that it writes is
 /// lost, and the job goes on.
 constexpr char kOutOfMemoryScore[] = "700";
-/// ioprio_set(2): this process, and the class of those that use a disk which nobody else wants.
-constexpr int kIoPriorityProcess = 1;
-constexpr int kIoPriorityIdle = 3 << 13;
 
 /// Goes on in a child, and ends the process that called.
 Status GoOnInChild() {
@@ -69,10 +63,7 @@ Status RedirectStandardStreams() {
 
 /// Each of these is worth having, and none is worth failing for.
 void GiveWay() {
-  setpriority(PRIO_PROCESS, 0, kNice);
-  const sched_param none{};
-  sched_setscheduler(0, SCHED_BATCH, &none);
-  syscall(SYS_ioprio_set, kIoPriorityProcess, 0, kIoPriorityIdle);
+  TakeLowestPriority();
   const int score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (score >= 0) {
     [[maybe_unused]] const Status written =

@@ -1,10 +1,5 @@
 #include "daemon/provider_store/store_threads.h"
 
-#include <sched.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -17,6 +12,7 @@
 
 #include "daemon/runtime/event_loop.h"
 #include "src/base/log.h"
+#include "src/base/low_priority.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -28,19 +24,6 @@ constexpr size_t kMostThreads = 8;
 constexpr size_t kMostWaiting = 16'384;
 /// Time for which the end waits for tasks that run.
 constexpr std::chrono::seconds kEndPatience{5};
-
-/// The lowest priority for processors, and the idle class of the disk (ioprio_set(2), for which the
-/// C library has no name).
-void GiveWay() {
-  constexpr int kNice = 19;
-  constexpr int kWhoProcess = 1;
-  constexpr int kIdleClass = 3 << 13;
-  const auto thread = static_cast<id_t>(gettid());
-  setpriority(PRIO_PROCESS, thread, kNice);
-  const sched_param parameters{};
-  sched_setscheduler(static_cast<pid_t>(thread), SCHED_BATCH, &parameters);
-  syscall(SYS_ioprio_set, kWhoProcess, 0, kIdleClass);
-}
 
 }  // namespace
 
@@ -83,7 +66,7 @@ StoreThreads::Task StoreThreads::Shared::TakeNext(uint32_t* tenant) {
 }
 
 void StoreThreads::Shared::Run() {
-  if (kind == Kind::kWrite) GiveWay();
+  if (kind == Kind::kWrite) TakeLowestPriority();
   std::unique_lock lock(mutex);
   for (;;) {
     uint32_t tenant = 0;

@@ -1,14 +1,13 @@
 #include "src/client/checkpoint/parallel_copy.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "src/base/signals_blocked.h"
 
 namespace harmonaize {
 namespace {
@@ -59,12 +58,8 @@ class CopyClaims {
   std::atomic<uint64_t> next_{0};
 };
 
-/// Starts threads that take no signals: a program's handlers expect its own threads.
 void StartThreads(CopyClaims* claims, uint64_t count, std::vector<std::thread>* threads) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   try {
     while (threads->size() < count) {
       threads->emplace_back([claims] { claims->CopyUntilDone(); });
@@ -72,7 +67,6 @@ void StartThreads(CopyClaims* claims, uint64_t count, std::vector<std::thread>* 
   } catch (const std::system_error&) {
     // Those that there are do the work.
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace

@@ -1,8 +1,5 @@
 #include "src/client/checkpoint/prepared_memory.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,6 +7,8 @@
 #include <algorithm>
 #include <system_error>
 #include <utility>
+
+#include "src/base/signals_blocked.h"
 
 namespace harmonaize {
 namespace {
@@ -38,17 +37,12 @@ PreparedMemory::PreparedMemory(uint64_t bytes) : bytes_(bytes) {
   Result<SharedMemory> memory = MakeSaveMemory(bytes);
   if (!memory.ok()) return;
   memory_ = std::move(*memory);
-  // It takes no signals: a program's handlers expect its own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   try {
     thread_ = std::thread([this] { MakePages(); });
   } catch (const std::system_error&) {
     memory_.reset();
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 PreparedMemory::~PreparedMemory() {

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/signals_blocked.h"
 
 namespace harmonaize {
 namespace {
@@ -34,17 +34,13 @@ const cpu_set_t kProcessorsOfProcess = [] {
 
 /// Makes a thread that gets no signals. Returns an error number, or 0.
 int MakeThread(void* (*body)(void*), void* argument) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_t thread;
   const int error = pthread_create(&thread, &attributes, body, argument);
   pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return error;
 }
 
