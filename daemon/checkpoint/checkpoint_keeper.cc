@@ -159,7 +159,7 @@ Result<CheckpointKeeper::Begun> CheckpointKeeper::Begin(uint32_t session, uint32
   const Saves& saves = SavesOf(*communicator);
   const uint64_t complete = saves.complete.round;
   if (HasSavedSince(*part, complete)) return Begun{.waits = true};
-  if (storage_.IsStoring({.job = part->job, .save = part->save, .rank = part->rank})) {
+  if (storage_.IsStoring(part->name())) {
     return Begun{.waits = true};
   }
   if (part->state == PartState::kComplete && part->round == complete) {
@@ -350,14 +350,10 @@ void CheckpointKeeper::StoreRound(const Communicator& communicator, uint64_t rou
   if (parts == nullptr) return;
   const HostGroup* const group = communicator.host_group();
   const transport::PeerId home = group == nullptr ? kThisDaemon : group->roster().home;
-  std::vector<const KeptPart*> to_store;
+  const uint64_t key = saves_.at(communicator.id()).key;
   for (const auto& [buffer, part] : *parts) {
-    const bool is_of_round = !part.is_copy && part.communicator == communicator.id() &&
-                             part.state == PartState::kComplete && part.round == round;
-    if (is_of_round && part.to_store) to_store.push_back(&part);
-  }
-  for (const KeptPart* const part : to_store) {
-    storage_.Store(communicator.tenant(), saves_.at(communicator.id()).key, home, *part);
+    if (!part.to_store || !part.IsOfCompleteRound(communicator.id(), round)) continue;
+    storage_.Store(communicator.tenant(), key, home, part);
   }
 }
 
@@ -390,10 +386,7 @@ void CheckpointKeeper::ReplicateRound(const Communicator& communicator, uint64_t
   const KeptParts::ByBuffer* const parts = parts_.Of(JobTable::KeyOf(*communicator.job()));
   if (services_.cluster == nullptr || parts == nullptr) return;
   for (const auto& [buffer, part] : *parts) {
-    const bool is_of_round = !part.is_copy && part.communicator == communicator.id() &&
-                             part.state == PartState::kComplete && part.round == round;
-    if (!is_of_round) continue;
-    replication_.Add({.job = part.job, .save = part.save, .rank = part.rank});
+    if (part.IsOfCompleteRound(communicator.id(), round)) replication_.Add(part.name());
   }
   ReplicateNext();
 }
@@ -464,14 +457,13 @@ void CheckpointKeeper::TakeCopy(Communicator& communicator, int rank, uint64_t r
 void CheckpointKeeper::RefreshCopies() {
   parts_.VisitAll([&](uint32_t, const KeptPart& part) {
     const auto saves = saves_.find(part.communicator);
-    const bool is_newest = !part.is_copy && !part.is_orphan && saves != saves_.end() &&
-                           part.state == PartState::kComplete &&
-                           part.round == saves->second.complete.round;
+    const bool is_newest = !part.is_orphan && saves != saves_.end() &&
+                           part.IsOfCompleteRound(part.communicator, saves->second.complete.round);
     if (!is_newest) return;
     if (part.peer != kThisDaemon) {
       others_.Refresh(saves->second.key, part);
     } else if (services_.cluster != nullptr) {
-      replication_.Add({.job = part.job, .save = part.save, .rank = part.rank});
+      replication_.Add(part.name());
     }
   });
 }
@@ -502,7 +494,7 @@ void CheckpointKeeper::OnMessage(transport::PeerId peer, const ClusterMessage& m
   if (const auto* part = message.As<PartSavedMessage>()) OnPartSaved(peer, *part);
   others_.OnMessage(peer, message);
   if (!parts_.empty() || !others_.empty()) Watch();
-  if (const auto* stored = message.As<PartStoredMessage>()) storage_.OnMessage(peer, *stored);
+  if (const auto* stored = message.As<PartStoredMessage>()) storage_.OnStored(peer, *stored);
   if (const auto* choice = message.As<ChoiceMessage>()) choices_.OnMessage(peer, *choice);
   if (const auto* round = message.As<RoundCompleteMessage>()) OnRoundComplete(peer, *round);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/checkpoint/part_memory.h"
+#include "daemon/checkpoint/part_name.h"
 #include "daemon/cluster/this_daemon.h"
 #include "daemon/jobs/job_table.h"
 #include "src/base/status.h"
@@ -48,6 +49,13 @@ struct KeptPart {
   // What is known of its rank.
   bool is_orphan = false;       ///< The rank's process has ended, or its communicator has.
   double job_seen_seconds = 0;  ///< When a rank of its job was here last, since 1970.
+
+  PartName name() const { return {.job = job, .save = save, .rank = rank}; }
+  /// Returns whether a rank of this host has saved it in a round of a communicator (its id), and
+  /// all ranks have theirs.
+  bool IsOfCompleteRound(uint64_t id, uint64_t of_round) const {
+    return !is_copy && communicator == id && state == PartState::kComplete && round == of_round;
+  }
 };
 
 /// The parts that this host keeps in memory. A plain container. Thread: engine.

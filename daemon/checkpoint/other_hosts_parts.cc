@@ -21,10 +21,6 @@ namespace {
 
 /// Time, in nanoseconds, for which it is remembered where parts are: a restart reads them at once.
 constexpr uint64_t kRememberNs = 600'000'000'000;
-/// Time, in nanoseconds, after which copies for readers are given back: ranks read one range after
-/// the other.
-constexpr uint64_t kUnusedNs = 60'000'000'000;
-
 /// Most copies for other hosts that are under way at a time, each with a thread. A host asks for
 /// two at a time, and asks again later.
 constexpr size_t kMostComing = 16;
@@ -202,7 +198,7 @@ bool OtherHostsParts::Replicate(const Communicator& communicator, uint64_t key,
   if (services_.cluster == nullptr || settings_ == nullptr) return false;
   const KeepPartMessage keep =
       RequestToKeep(communicator.tenant().identity.across_hosts, key, part);
-  const PartName name = {.job = part.job, .save = part.save, .rank = part.rank};
+  const PartName name = part.name();
   const HostGroup* const group = communicator.host_group();
   if (group != nullptr && group->roster().hosts() > 1) {
     // Each host's parts go to the next one, so that every host has one other's.
@@ -315,7 +311,7 @@ void OtherHostsParts::OnPeerLost(transport::PeerId peer) {
 }
 
 void OtherHostsParts::LookAfter(uint64_t now_ns) {
-  if (now_ns > kUnusedNs) fetched_.DropUnusedSince(now_ns - kUnusedNs);
+  fetched_.DropUnused(now_ns);
   std::erase_if(holders_, [&](const auto& entry) { return entry.second.until_ns < now_ns; });
 }
 

@@ -96,7 +96,7 @@ void PartCopies::OnRead(const PartName& name, const CopiedMemory::Range& range,
                         const Status& status) {
   Copy& copy = copies_.at(name);
   copy.is_reading = false;
-  // What was written of it before it failed is to be overwritten, too.
+  // A range that has failed may be written in part, and the copy's end overwrites what was written.
   copy.memory->NoteWritten(range.begin, range.end - range.begin);
   if (!status.ok()) return Fail(name, status);
   ReadNext(name);
@@ -130,10 +130,10 @@ void PartCopies::Drop(const PartName& name) {
   copies_.erase(found);
 }
 
-void PartCopies::DropUnusedSince(uint64_t since_ns) {
+void PartCopies::DropUnused(uint64_t now_ns) {
   std::vector<PartName> unused;
   for (const auto& [name, copy] : copies_) {
-    if (copy.used_ns < since_ns && copy.waiting.empty()) unused.push_back(name);
+    if (copy.used_ns + kUnusedNs < now_ns && copy.waiting.empty()) unused.push_back(name);
   }
   for (const PartName& name : unused) Drop(name);
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -9,7 +8,7 @@
 #include <vector>
 
 #include "daemon/checkpoint/part_memory.h"
-#include "daemon/jobs/job_table.h"
+#include "daemon/checkpoint/part_name.h"
 #include "daemon/runtime/lifetime.h"
 #include "daemon/transfer/part_fetch.h"
 #include "src/base/status.h"
@@ -17,15 +16,6 @@
 namespace harmonaize::daemon {
 
 class EventLoop;
-
-/// Names a part among all that hosts have.
-struct PartName {
-  JobTable::Key job = {};
-  uint64_t save = 0;
-  int rank = 0;
-
-  auto operator<=>(const PartName&) const = default;
-};
 
 /// Copies of parts that lie elsewhere, as far as ranks of this host have asked for ranges of them,
 /// or to be kept for another host. Thread: engine.
@@ -57,13 +47,16 @@ class PartCopies {
   };
   /// Returns a copy; one without memory if there is none.
   View Find(const PartName& name) const;
-  /// Takes a copy out, with all that is in it.
+  /// Takes a copy out, with all that is in it; nullptr: there is none.
   std::shared_ptr<CopiedMemory> TakeOut(const PartName& name);
-  /// Requires, of both: nobody waits for a range of it.
+  /// Gives a copy back. Requires, as TakeOut does, that nobody waits for a range of it.
   void Drop(const PartName& name);
 
-  /// Gives copies back that nobody has asked for since then.
-  void DropUnusedSince(uint64_t since_ns);
+  /// Time, in nanoseconds, after which copies are given back that nobody asks for: ranks read one
+  /// range after the other.
+  static constexpr uint64_t kUnusedNs = 60'000'000'000;
+  /// Gives such copies back.
+  void DropUnused(uint64_t now_ns);
   size_t size() const { return copies_.size(); }
   bool empty() const { return copies_.empty(); }
 

@@ -63,12 +63,12 @@ RoundStorage::RoundStorage(Services services)
 
 void RoundStorage::Store(const Tenant& tenant, uint64_t key, transport::PeerId home,
                          const KeptPart& part) {
-  const PartName name = {.job = part.job, .save = part.save, .rank = part.rank};
+  const PartName name = part.name();
   PartStoredMessage stored = {.about = key, .round = part.round, .rank = part.rank};
   const auto tell = [this, home, name](PartStoredMessage message, const Status& status) {
     storing_.erase(name);
     message.status = status;
-    if (home == kThisDaemon) return Take(kThisDaemon, message);
+    if (home == kThisDaemon) return OnStored(kThisDaemon, message);
     services_.cluster->Send(home, message);
   };
   const Result<StoredJob> job = StoredParts::NameOf(tenant, part.job);
@@ -110,11 +110,7 @@ void RoundStorage::Follow(RoundToStore round) {
                    .until_ns = MonotonicNanoseconds() + kRoundPatienceNs};
 }
 
-void RoundStorage::OnMessage(transport::PeerId peer, const PartStoredMessage& stored) {
-  Take(peer, stored);
-}
-
-void RoundStorage::Take(transport::PeerId peer, const PartStoredMessage& stored) {
+void RoundStorage::OnStored(transport::PeerId peer, const PartStoredMessage& stored) {
   const RoundName name = {stored.about, stored.round};
   const auto found = rounds_.find(name);
   if (found == rounds_.end()) return;

@@ -62,7 +62,8 @@ class RoundStorage {
   /// Returns whether a part is still being read.
   bool IsStoring(const PartName& part) const { return storing_.contains(part); }
 
-  void OnMessage(transport::PeerId peer, const PartStoredMessage& stored);
+  /// At the home: hears that a host has stored a part, or could not.
+  void OnStored(transport::PeerId peer, const PartStoredMessage& stored);
   void OnPeerLost(transport::PeerId peer);
   /// Looks for parts that have not come.
   void LookAfter(uint64_t now_ns);
@@ -78,7 +79,6 @@ class RoundStorage {
     uint64_t until_ns = 0;
   };
 
-  void Take(transport::PeerId peer, const PartStoredMessage& stored);
   void Commit(const RoundName& name);
   void OnLooked(const RoundName& name, const Result<bool>& is_committed);
   void Settle(const RoundName& name, const Status& status);

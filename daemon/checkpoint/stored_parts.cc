@@ -14,9 +14,6 @@ namespace {
 /// Time, in nanoseconds, for which it is remembered what is stored of a job: a restart reads it at
 /// once.
 constexpr uint64_t kRememberNs = 600'000'000'000;
-/// Time, in nanoseconds, after which copies for readers are given back: ranks read one range after
-/// the other.
-constexpr uint64_t kUnusedNs = 60'000'000'000;
 /// Most saves of a job that are told of, the newest: a document is for one answer.
 constexpr size_t kMostTold = 1000;
 
@@ -149,7 +146,7 @@ void StoredParts::Watch() {
 
 void StoredParts::LookAfter() {
   const uint64_t now_ns = MonotonicNanoseconds();
-  fetched_.DropUnusedSince(now_ns > kUnusedNs ? now_ns - kUnusedNs : 0);
+  fetched_.DropUnused(now_ns);
   for (auto known = known_.begin(); known != known_.end();) {
     // What only this object holds is not being read.
     std::erase_if(known->second.open,

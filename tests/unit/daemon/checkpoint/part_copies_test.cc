@@ -126,10 +126,10 @@ TEST_F(PartCopiesTest, RangesOutsideAreRefused) {
 
 TEST_F(PartCopiesTest, WhatIsWaitedForIsNotUnused) {
   Fetch(0, 1);
-  copies_->DropUnusedSince(100);
+  copies_->DropUnused(PartCopies::kUnusedNs + 100);
   EXPECT_TRUE(copies_->Contains(name_));
   EndRead();
-  copies_->DropUnusedSince(100);
+  copies_->DropUnused(PartCopies::kUnusedNs + 100);
   EXPECT_FALSE(copies_->Contains(name_));
 }
 
