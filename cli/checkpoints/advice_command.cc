@@ -64,7 +64,9 @@ Result<std::string> MeantJob(const DaemonHttp& daemon, const std::string& which)
     ++running;
   }
   if (running == 1) return id;
-  if (running == 0) return InvalidUsage("no job runs here, so there is nobody to advise");
+  if (running == 0)
+    return InvalidUsage(
+        "no job runs on this host, so there is no advice: 'harmonaize jobs' lists jobs");
   return InvalidUsage("{} jobs run here; say which one is meant: 'harmonaize jobs' lists them",
                       running);
 }

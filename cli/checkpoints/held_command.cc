@@ -27,7 +27,8 @@ newest comes first.
   whole      all ranks have saved their parts: hzCheckpointOpen finds it
   parts lost all ranks had, and of some no part is known here any more; a job that has ranks at other
              hosts may find more
-  not whole  being saved, or given up; or whole, and nobody here has heard of it yet
+  not whole  ranks are saving it, or have given it up; or this host has not heard yet that all have
+             saved
   stored     the provider's store has it, where there is one; that is told with JOB alone
   here       how many ranks' parts this host has in memory, and of how many bytes
   elsewhere  how many more other hosts have

@@ -24,7 +24,7 @@ constexpr size_t kMostRanksNamed = 16;
 /// Most ranks of a checkpoint that are looked through for missing parts: as many as a job may have.
 constexpr uint64_t kMostRanks = 1 << 20;
 
-/// What the columns before a checkpoint's own say of its job.
+/// The cells of a row that name the checkpoint's job; they come before all others.
 using JobCells = std::vector<std::string>;
 
 std::string YesText(const Json& object, const char* key) {

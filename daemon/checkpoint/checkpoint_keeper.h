@@ -102,10 +102,10 @@ class CheckpointKeeper final : public CommunicatorObserver {
   OtherHostsParts& others() { return others_; }
   StoredParts& stored() { return stored_; }
 
-  /// What there is of a job.
+  /// Lists the checkpoints of a job, wherever they are.
   SaveListings& listings() { return listings_; }
 
-  /// What rank 0 of a communicator chooses for all.
+  /// Carries the choices of a communicator's rank 0 to its other ranks.
   RankChoices& choices() { return choices_; }
 
   /// Takes in a message of another daemon, if it is about checkpoints.

@@ -36,7 +36,7 @@ struct KeptPart {
   int rank = 0;
   int ranks = 1;
   PartState state = PartState::kNothing;
-  // What lies in the buffer.
+  // The part that the buffer holds.
   uint64_t round = 0;  ///< SaveRounds.
   uint64_t step = 0;
   uint64_t save = 0;
@@ -46,7 +46,7 @@ struct KeptPart {
   double saved_seconds = 0;              ///< When it was committed, since 1970.
   transport::PeerId peer = kThisDaemon;  ///< The host that keeps a copy; kThisDaemon: none does.
   bool is_copy = false;  ///< Of another host's part: `communicator` is the key, not the id.
-  // What is known of its rank.
+  // The state of the rank that has lent it.
   bool is_orphan = false;       ///< The rank's process has ended, or its communicator has.
   double job_seen_seconds = 0;  ///< When a rank of its job was here last, since 1970.
 
@@ -79,8 +79,8 @@ class KeptParts {
 
   /// Notes that all ranks of a communicator have their parts of a round.
   void Complete(const JobTable::Key& job, uint64_t communicator, uint64_t round);
-  /// Gives back what other communicators of the job have saved whose ranks have gone, if this host
-  /// has a complete part of the communicator.
+  /// Gives back the parts of the job's other communicators whose ranks have gone. Does nothing
+  /// while this host has no complete part of `communicator`.
   void DropEarlier(const JobTable::Key& job, uint64_t communicator);
   /// Returns the bytes of the buffers that this host's ranks of a communicator have lent.
   uint64_t BytesLent(const JobTable::Key& job, uint64_t communicator) const;
@@ -111,7 +111,8 @@ class KeptParts {
 
  private:
   KeptPart* FindCopy(const JobTable::Key& job, uint64_t save, int rank);
-  /// Looks after the buffers of a job, and adds those that nobody needs to `unneeded`.
+  /// Notes which buffers of a job have lost their ranks, and adds those that nobody needs to
+  /// `unneeded`.
   static void LookAfterJob(const Look& look, bool is_here, ByBuffer* parts,
                            std::vector<uint32_t>* unneeded);
 

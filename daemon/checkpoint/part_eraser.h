@@ -10,8 +10,7 @@
 namespace harmonaize::daemon {
 
 /// Runs what takes long at the end of copies: memory is overwritten, and threads are waited for.
-/// Whoever has a copy has a share of this object, so copies may outlive the daemon's rooms. Thread:
-/// any.
+/// Each copy has a share of this object, so copies may outlive the daemon's rooms. Thread: any.
 class PartEraser {
  public:
   /// Runs `call` on a thread of its own or, after End, at once. What `call` holds is released then.
