@@ -72,9 +72,9 @@ starts a private one that ends with the job.
 Containers: with --inject the program is docker, podman or nerdctl (run, exec), apptainer,
 singularity or bwrap. Its container gets this host's client library, the writer of checkpoints and
 the daemon's socket, mounted read-only at /opt/harmonaize and /run/harmonaize, and the variables
-above; an LD_PRELOAD that the command gives it stays in force behind ours. Several ranks of docker, podman and nerdctl
-get --network host, unless the command names a network. Containers whose client was killed are
-killed. --dry-run shows the commands; docs/containers.md has more.
+above; an LD_PRELOAD that the command gives it stays in force behind ours. Several ranks of docker,
+podman and nerdctl get --network host, unless the command names a network. Containers whose client
+was killed are killed. --dry-run shows the commands; docs/containers.md has more.
 
 How a job ends: with its ranks. When one fails, the others have --error-wait seconds to notice and
 say what they saw; then they get SIGTERM and, --grace seconds later, SIGKILL, as does everything

@@ -18,6 +18,17 @@ double SoundSeconds(double seconds) {
   return std::isfinite(seconds) ? std::clamp(seconds, 0.0, kMostSaveSeconds) : 0;
 }
 
+/// Returns the mean of the stalls that are known; nullopt: none is.
+std::optional<double> MeanStall(const std::deque<SaveTimes::Taken>& taken) {
+  double stalls = 0;
+  int known = 0;
+  for (const SaveTimes::Taken& one : taken) {
+    stalls += one.stall_seconds.value_or(0);
+    known += one.stall_seconds.has_value() ? 1 : 0;
+  }
+  return known > 0 ? std::optional<double>(stalls / known) : std::nullopt;
+}
+
 }  // namespace
 
 std::string_view NameOf(SavePlace place) {
@@ -46,17 +57,6 @@ void SaveTimes::Take(SavePlace place, std::optional<double> stall_seconds, doubl
   taken.push_back({stall_seconds, std::max(stall_seconds.value_or(0), SoundSeconds(safe_seconds))});
   if (taken.size() > kKept) taken.pop_front();
   last_ = place;
-}
-
-/// Returns the mean of the stalls that are known; nullopt: none is.
-std::optional<double> MeanStall(const std::deque<SaveTimes::Taken>& taken) {
-  double stalls = 0;
-  int known = 0;
-  for (const SaveTimes::Taken& one : taken) {
-    stalls += one.stall_seconds.value_or(0);
-    known += one.stall_seconds.has_value() ? 1 : 0;
-  }
-  return known > 0 ? std::optional<double>(stalls / known) : std::nullopt;
 }
 
 SaveEstimate SaveTimes::Measured(const std::deque<Taken>& taken,

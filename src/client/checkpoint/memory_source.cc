@@ -18,7 +18,6 @@ constexpr std::string_view kName = "a checkpoint in memory";
 constexpr uint64_t kMostFetchBytes = 32 << 20;
 /// Bytes that are brought here with the first ones of a part: most tables are shorter.
 constexpr uint64_t kFirstFetchBytes = 1 << 20;
-
 /// Times that a range is brought here. The daemon gives back what nobody has asked for in a minute,
 /// or what another rank could not read to its end, so more than one is rare.
 constexpr int kMostTries = 5;
