@@ -28,7 +28,7 @@ inline constexpr uint32_t kSegmentMagic = 0x525a4148;  // "HAZR"
 
 /// The latest version of the session protocol: the control messages and the memory that client and
 /// daemon share. It grows by one with a release that adds to either.
-inline constexpr uint16_t kProtocolVersion = 22;
+inline constexpr uint16_t kProtocolVersion = 23;
 /// The oldest version that this release speaks, of which the release before this one has the
 /// latest.
 inline constexpr uint16_t kOldestProtocolVersion = 19;

@@ -129,7 +129,7 @@ TEST(SessionVersions, AnEnvironmentMayNameOthers) {
 // versions that a release speaks. Whoever changes it raises kOldestProtocolVersion, or keeps the
 // layout by taking room that is free, and zero until then.
 TEST(SessionVersions, SharedMemoryHasOneLayoutInAllOfThem) {
-  static_assert(kOldestProtocolVersion == 19 && kProtocolVersion == 22);
+  static_assert(kOldestProtocolVersion == 19 && kProtocolVersion == 23);
   static_assert(sizeof(MessageHeader) == 16 && sizeof(UniqueId) == 128);
   static_assert(sizeof(OperationDescriptor) == 128 && sizeof(StreamSlot) == 64);
   static_assert(sizeof(SliceProgress) == 192 && sizeof(MemberSlot) == 2432);
