@@ -82,6 +82,10 @@ class Request {
       case MessageType::kAdmit: return Admit();
       case MessageType::kJoinJob: return JoinJob();
       case MessageType::kLostRanks: return FindLostRanks();
+      case MessageType::kOpenDoor: return OpenDoor();
+      case MessageType::kKnock: return Knock();
+      case MessageType::kTakeKnock: return ReplyMember(rooms_.membership().TakeKnock(session_));
+      case MessageType::kClosePipe: return ClosePipe();
       case MessageType::kLendBuffer:
       case MessageType::kReturnBuffer:
       case MessageType::kBeginSave:
@@ -136,6 +140,29 @@ class Request {
     return ReplyMember(rooms_.membership().Shrink(session_, request.member, std::move(excluded),
                                                   request.abort_parent != 0,
                                                   CleanFieldText(request.name)));
+  }
+
+  Status OpenDoor() {
+    HZ_ASSIGN_OR_RETURN(const UniqueId door, rooms_.membership().OpenDoor(session_));
+    return Reply(OpenDoorReply{door});
+  }
+
+  Status Knock() {
+    HZ_ASSIGN_OR_RETURN(const KnockRequest request, Decode<KnockRequest>());
+    return ReplyMember(
+        rooms_.membership().Knock(session_, request.door, CleanFieldText(request.name)));
+  }
+
+  Status ClosePipe() {
+    HZ_ASSIGN_OR_RETURN(const ClosePipeRequest request, Decode<ClosePipeRequest>());
+    // Messages that were posted before may still be in the ring. If this fails, the session has
+    // ended, and no process waits for the answer.
+    if (!rooms_.session_keeper().TakeInPosted(session_)) return Status::Ok();
+    HZ_ASSIGN_OR_RETURN(Communicator * communicator,
+                        rooms_.membership().Find(session_, request.member));
+    HZ_RETURN_IF_ERROR(communicator->ClosePipe(
+        {session_.FindMember(request.member)->rank, request.peer, request.pipe}));
+    return Reply(EmptyReply{});
   }
 
   Status CreateGrowId() {

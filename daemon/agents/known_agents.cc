@@ -11,6 +11,7 @@
 #include "daemon/job_events/job_communicators.h"
 #include "daemon/job_events/job_relay.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/runtime/log_tenant.h"
 #include "daemon/tenant/tenant.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"

@@ -88,6 +88,7 @@ Communicator::~Communicator() = default;
 // Matching
 
 void Communicator::Post(PostedOperation* part) {
+  if (IsMessage(*part)) return PostMessage(part);
   if (state_ != State::kReady) {
     part->outcome = failure_;
   } else if (IsPointToPoint(part->descriptor.collective)) {
@@ -171,6 +172,70 @@ bool Communicator::PayForPair() {
                                         [this](int64_t bytes) { return Pay(bytes); });
   if (!paid.ok()) Break(paid);
   return paid.ok();
+}
+
+void Communicator::PostMessage(PostedOperation* message) {
+  ++messages_;
+  message->ready = true;
+  const int peer = message->descriptor.root;
+  if (state_ != State::kReady) return services_.finished->Finish(message, failure_);
+  if (!message->invalid.ok()) {
+    const Status invalid = message->invalid;
+    return services_.finished->Finish(message, invalid);
+  }
+  if (HasLeft(peer)) {
+    return services_.finished->Finish(message,
+                                      RemoteError("rank {} has left the communicator", peer));
+  }
+  if (ranks() != kRanksWithPipes) {
+    return services_.finished->Finish(
+        message, InvalidUsage("a message in a pipe of a communicator of {} ranks, where only those "
+                              "of {} have pipes",
+                              ranks(), kRanksWithPipes));
+  }
+  if (IsRemote(peer)) return other_hosts_->PostMessage(message);
+  PostMessageHere(message);
+}
+
+void Communicator::PostMessageHere(PostedOperation* message) {
+  const Status paid = paid_pipes_.Cover(static_cast<int64_t>(pipes_.size()) + 1,
+                                        [this](int64_t bytes) { return Pay(bytes); });
+  if (!paid.ok()) return services_.finished->Finish(message, paid);
+  const Result<std::optional<Pipes::Match>> match = pipes_.Add(message);
+  if (!match.ok()) return services_.finished->Finish(message, match.status());
+  if (match->has_value()) Copy(**match);
+}
+
+// Copies a message from its sender's buffer to its receiver's.
+void Communicator::Copy(const Pipes::Match& match) {
+  const uint64_t bytes = match.send->descriptor.count;
+  if (bytes > match.receive->descriptor.count) {
+    const Status too_long = InvalidUsage("a message of {} bytes came where {} were due at most",
+                                         bytes, match.receive->descriptor.count);
+    return Doom({}, {match.send, match.receive}, too_long);
+  }
+  MatchedOperation* const operation = NewOperation(2, 2);
+  if (operation == nullptr) return Doom({}, {match.send, match.receive}, failure_);
+  operation->parts[0] = match.send;
+  operation->parts[1] = match.receive;
+  for (PostedOperation* half : operation->parts) {
+    half->matched = operation;
+    half->moved_bytes = bytes;
+  }
+  const Status started = local_.Start(operation);
+  if (!started.ok()) FailMatched(operation, started);
+}
+
+Status Communicator::ClosePipe(const PipeId& id) {
+  if (ranks() != kRanksWithPipes || id.peer < 0 || id.peer >= ranks()) {
+    return InvalidArgument("a pipe to rank {} of a communicator of {} ranks", id.peer, ranks());
+  }
+  if (state_ != State::kReady || HasLeft(id.peer)) return Status::Ok();
+  if (IsRemote(id.peer)) return other_hosts_->ClosePipe(id);
+  HZ_RETURN_IF_ERROR(paid_pipes_.Cover(static_cast<int64_t>(pipes_.size()) + 1,
+                                       [this](int64_t bytes) { return Pay(bytes); }));
+  Doom({}, pipes_.Close(id), RemoteError("rank {} has closed the pipe", id.rank));
+  return Status::Ok();
 }
 
 void Communicator::OnReady(PostedOperation* part) {
@@ -454,7 +519,7 @@ Status Communicator::Judge(const MatchedOperation& operation, const Status& end)
 void Communicator::Settle(MatchedOperation* operation, Status outcome) {
   if (state_ != State::kReady) outcome = failure_;
   if (outcome.ok()) Count(*operation);
-  if (outcome.ok()) TakeTime(*operation);
+  if (outcome.ok() && !IsMessage(*operation->parts.front())) TakeTime(*operation);
   if (other_hosts_ != nullptr) other_hosts_->NoteEnd(*operation, outcome);
   LeaveLanes(operation);
   for (PostedOperation* part : operation->parts) services_.finished->Finish(part, outcome);
@@ -556,8 +621,11 @@ void Communicator::FinishPart(PostedOperation* part, const Status& outcome) {
 
 void Communicator::Count(const MatchedOperation& operation) {
   const OperationDescriptor& descriptor = operation.parts.front()->descriptor;
-  const uint64_t bytes = OperationBytes(descriptor.collective, ranks(),
-                                        descriptor.count * DataTypeSize(descriptor.type));
+  CountMessage(OperationBytes(descriptor.collective, ranks(),
+                              descriptor.count * DataTypeSize(descriptor.type)));
+}
+
+void Communicator::CountMessage(uint64_t bytes) {
   ++operations_;
   bytes_ += bytes;
   ++tenant_->operations;

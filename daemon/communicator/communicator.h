@@ -23,6 +23,7 @@
 #include "daemon/communicator/other_hosts.h"
 #include "daemon/communicator/pair_lanes.h"
 #include "daemon/communicator/pair_matcher.h"
+#include "daemon/communicator/pipes.h"
 #include "daemon/communicator/wait_lister.h"
 #include "daemon/communicator/waiting_operations.h"
 #include "daemon/quota/holdings.h"
@@ -109,8 +110,12 @@ class Communicator final : private LocalOwner {
 
   // Operations.
 
-  /// Takes in a part, before its stream was asked whether it is ready.
+  /// Takes in a part, before its stream was asked whether it is ready. A message has no stream, and
+  /// may have ended when this returns.
   void Post(PostedOperation* part);
+  /// Closes a pipe between a rank of this host and a peer. Its messages end, at both ends. Errors:
+  /// kInvalidArgument if there is no such peer.
+  Status ClosePipe(const PipeId& id);
   /// Notes that the part's stream has come to it, and launches what is complete now.
   void OnReady(PostedOperation* part);
   /// Begins the collectives that all ranks here are ready for, in order.
@@ -164,6 +169,8 @@ class Communicator final : private LocalOwner {
   /// Knows what late ranks do; nullptr: nobody does.
   const LateExplainer* explainer() const { return services_.explainer; }
   uint64_t operations() const { return operations_; }
+  /// Messages in pipes, those that have ended included.
+  uint64_t messages() const { return messages_; }
   /// Collectives that were launched here, or ended before.
   uint64_t collectives_begun() const { return window_.start(); }
   uint64_t bytes() const { return bytes_; }
@@ -225,6 +232,8 @@ class Communicator final : private LocalOwner {
   void FinishPart(PostedOperation* part, const Status& outcome);
   /// Counts the operation as done, for the communicator and for the tenant.
   void Count(const MatchedOperation& operation);
+  /// Counts a message in a pipe that has ended well.
+  void CountMessage(uint64_t bytes);
   /// Charges the tenant for this many bytes more, until the communicator goes.
   Status Pay(int64_t bytes) override { return holdings_.memory.Add(bytes); }
   /// Puts a warning into the tenant's log, unless its process has been warned of this before.
@@ -238,6 +247,9 @@ class Communicator final : private LocalOwner {
   void PostCollective(PostedOperation* part);
   void PostPair(PostedOperation* part);
   bool PayForPair();
+  void PostMessage(PostedOperation* message);
+  void PostMessageHere(PostedOperation* message);
+  void Copy(const Pipes::Match& match);
   void StartPair(MatchedOperation* operation);
   void StartNextPairs();
   void PostNextPairs();
@@ -283,6 +295,8 @@ class Communicator final : private LocalOwner {
   PairMatcher pairs_;
   PaidInBatches paid_pairs_{PairMatcher::kPairBytes};  ///< Pairs of ranks in `pairs_`.
   OperationSet<MatchedOperation> matched_pairs_;       // both here; not both ready, or not in turn
+  Pipes pipes_;                                        // between ranks of this host
+  PaidInBatches paid_pipes_{Pipes::kPipeBytes};
   PairLanes<MatchedOperation*> pair_lanes_;
   std::vector<MatchedOperation*> next_pairs_;  ///< Ready ones whose turn may have come.
   bool next_pairs_posted_ = false;             ///< A call of StartNextPairs is posted.
@@ -304,6 +318,7 @@ class Communicator final : private LocalOwner {
   std::unique_ptr<InlineSegment> inline_segment_;
 
   uint64_t operations_ = 0;
+  uint64_t messages_ = 0;
   uint64_t bytes_ = 0;
   Lifetime lifetime_;
 };

@@ -61,6 +61,7 @@ void Communicator::FailEverything(const Status& why) {
   pair_lanes_.Clear();
   next_pairs_.clear();
   Doom(matched_pairs_.TakeAll(), pairs_.TakeAll(), why);
+  Doom({}, pipes_.TakeAll(), why);
   // What the workers hold ends soon, and OnLocalDone then tells of the failure.
   local_.CancelAll(why);
   if (other_hosts_ != nullptr) other_hosts_->FailAll(why);
@@ -81,6 +82,7 @@ void Communicator::Leave(int rank) {
     const Status why = FailureWith(RemoteError("{} has left the communicator", DescribeRank(rank)));
     FailWindowFrom(after, why);
     Doom({}, pairs_.TakeWith(rank), why);
+    Doom({}, pipes_.TakeWith(rank), why);
     if (other_hosts_ != nullptr) other_hosts_->FailFrom(rank, after, why);
   }
   members_[place] = nullptr;

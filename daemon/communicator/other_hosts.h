@@ -7,6 +7,7 @@
 
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator_wait.h"
+#include "daemon/communicator/pipe_id.h"
 #include "daemon/communicator/waiting_operations.h"
 #include "daemon/tenant/posted_operation.h"
 #include "src/base/status.h"
@@ -38,6 +39,11 @@ class OtherHosts {
   /// Takes in a send or a receive whose peer is on another host.
   virtual void PostPair(PostedOperation* part) = 0;
   virtual void OnPairReady(PostedOperation* part) = 0;
+  /// Carries out a message in a pipe whose peer is on another host.
+  virtual void PostMessage(PostedOperation* message) = 0;
+  /// Closes a pipe to a rank of another host. Errors: kInvalidUsage if the tenant cannot pay for
+  /// it.
+  virtual Status ClosePipe(const PipeId& id) = 0;
   /// Notes that the first part of a collective has come. Another host may have decided its end
   /// already.
   virtual void OnFirstPart(MatchedOperation* operation) = 0;

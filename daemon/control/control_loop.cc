@@ -85,7 +85,7 @@ void ControlLoop::Tick(uint64_t now_ns) {
 }
 
 bool ControlLoop::IsActive(Communicator& communicator, uint64_t now_ns) {
-  const uint64_t begun = communicator.collectives_begun();
+  const uint64_t begun = communicator.collectives_begun() + communicator.messages();
   const auto [found, is_new] = begun_.try_emplace(communicator.id(), begun);
   const bool went_on = !is_new && found->second != begun;
   found->second = begun;

@@ -128,7 +128,8 @@ class ControlLoop final : public StartGate {
   int self_ = -1;               // this host in the fabric
   TrafficMeter meter_;
   std::unique_ptr<NicWatch> nics_;
-  std::map<uint64_t, uint64_t> begun_;  // by communicator: collectives begun at the last look
+  std::map<uint64_t, uint64_t> begun_;  // by communicator: begun collectives and messages at the
+                                        // last look
   uint64_t next_look_ns_ = 0;
   uint64_t told_ns_ = 0;                           // when another daemon told of traffic
   std::map<transport::PeerId, int> host_of_peer_;  // of active communicators

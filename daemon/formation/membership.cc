@@ -92,6 +92,12 @@ Membership::Membership(const MembershipServices& services)
                .stray = stray_,
                .communicators = communicators_,
                .cluster = cluster_}),
+      doors_({.client = client_,
+              .watch = watch_,
+              .pending = pending_,
+              .ids = ids_,
+              .sessions = *services.sessions,
+              .cluster = cluster_}),
       departures_(communicators_, services.hosts.loop),
       lost_ranks_({.communicators = communicators_,
                    .waiting = *services.hosts.waiting,
@@ -110,6 +116,17 @@ Status Membership::CheckAdmitted(const Session& session) const {
 Result<UniqueId> Membership::CreateId(Session& session) {
   HZ_RETURN_IF_ERROR(CheckAdmitted(session));
   return ids_.Issue(&session.tenant(), session.id(), 0);
+}
+
+Result<UniqueId> Membership::OpenDoor(Session& session) {
+  HZ_RETURN_IF_ERROR(CheckAdmitted(session));
+  return doors_.Open(session);
+}
+
+Result<uint32_t> Membership::Knock(Session& session, const UniqueId& door,
+                                   const std::string& name) {
+  HZ_RETURN_IF_ERROR(CheckAdmitted(session));
+  return doors_.Knock(session, door, name);
 }
 
 void Membership::CreateGrowId(Session& session, uint32_t index, FormationClient::GrowIdDone done) {
@@ -271,6 +288,7 @@ Status Membership::Revoke(Session& session, uint32_t index) {
 
 void Membership::LoseSession(Session& session, const std::string& why, SessionEnd end) {
   ticket_client_.LoseSession(session);
+  doors_.LoseSession(session);
   for (Member* member : session.Members()) {
     if (member->gone) continue;
     if (member->formation != nullptr) {
@@ -358,6 +376,8 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
       [&](const PlaceMessage& one) { ticket_client_.OnPlace(peer, one); },
       [&](const GoneMessage& one) { ticket_client_.OnGone(peer, one); },
       [&](const BurnTicketsMessage& one) { ticket_client_.OnBurn(peer, one); },
+      [&](const KnockMessage& one) { doors_.OnKnock(peer, one); },
+      [&](const KnockRefusedMessage& one) { doors_.OnRefused(peer, one); },
       [&](const AskLostMessage& one) { lost_ranks_.OnAsk(peer, one); },
       [&](const LostMessage& one) { lost_ranks_.OnLost(peer, one); },
       // These are for the control loop, and name communicators that are not here.
@@ -406,6 +426,7 @@ void Membership::OnPeerLost(transport::PeerId peer) {
   watch_.OnPeerLost(peer);
   client_.FailGrowIdCallsTo(peer);
   ticket_client_.OnPeerLost(peer);
+  doors_.OnPeerLost(peer);
   for (const auto& [id, communicator] : communicators_.all()) {
     if (communicator->host_group() == nullptr) continue;
     communicator->other_hosts()->OnPeerLost(peer);

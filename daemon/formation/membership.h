@@ -12,6 +12,7 @@
 #include "daemon/config/config.h"
 #include "daemon/formation/communicator_maker.h"
 #include "daemon/formation/departures.h"
+#include "daemon/formation/doors.h"
 #include "daemon/formation/fabric_exchange.h"
 #include "daemon/formation/formation_client.h"
 #include "daemon/formation/formation_home.h"
@@ -92,6 +93,12 @@ class Membership {
   /// The communicators that form at this home and wait for ranks.
   const PendingFormations& forming() const { return pending_; }
 
+  /// Doors of processes, by which others of their tenant get communicators with them. A process
+  /// that is not admitted opens none and knocks at none.
+  Result<UniqueId> OpenDoor(Session& session);
+  Result<uint32_t> Knock(Session& session, const UniqueId& door, const std::string& name);
+  Result<uint32_t> TakeKnock(Session& session) { return doors_.Take(session); }
+
   /// Finds out which ranks are gone.
   LostRanks& lost_ranks() { return lost_ranks_; }
   /// Tickets, by which newcomers get places in jobs.
@@ -136,6 +143,7 @@ class Membership {
   TicketClient ticket_client_;
   FormationHome home_;
   FormationClient client_;
+  Doors doors_;
   Departures departures_;
   LostRanks lost_ranks_;
   LateRounds late_rounds_;

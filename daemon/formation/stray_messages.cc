@@ -167,6 +167,12 @@ void StrayMessages::Drop(transport::PeerId peer, uint64_t key, const ClusterMess
                      AnswerMessage{key, offer->from, offer->to, offer->number,
                                    RemoteError("rank {} has left the communicator", offer->to)});
   }
+  if (const auto* opened = message.As<PipesOpenedMessage>()) {
+    cluster_->Answer(peer, key, PipesClosedMessage{key, opened->to, opened->from, 0, true, 0});
+  }
+  if (const auto* pipes = message.As<PipesClosedMessage>(); pipes != nullptr && !pipes->all) {
+    transport.Cancel(peer, HostGroup::PipeNumber(key, pipes->pipe));
+  }
   const auto* closed = message.As<ClosedMessage>();
   if (closed == nullptr) return;
   const auto ended = ended_.find(key);

@@ -225,8 +225,9 @@ int Engine::DrainRing(Session& session) {
       return taken;
     }
     session.active_ns = (*part)->arrived_ns;
+    const bool has_stream = (*part)->stream != nullptr;
     (*part)->member->communicator->Post(*part);
-    if (!(*part)->stream->Arrive(*part)) continue;
+    if (!has_stream || !(*part)->stream->Arrive(*part)) continue;
     (*part)->ready_ns = (*part)->arrived_ns;
     ready_.Add(session.tenant(), *part);
   }

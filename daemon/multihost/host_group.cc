@@ -83,6 +83,14 @@ uint64_t HostGroup::CollectiveNumber(uint64_t key, uint64_t sequence) {
   return Mix(Mix(key) ^ sequence);
 }
 
+uint64_t HostGroup::PipeNumber(uint64_t key, uint32_t pipe) {
+  return Mix(Mix(key + 2) ^ pipe);
+}
+
+uint64_t HostGroup::ReceiptsNumber(uint64_t key, int rank) {
+  return Mix(Mix(key + 3) ^ static_cast<uint64_t>(rank));
+}
+
 uint64_t HostGroup::PairNumber(uint64_t key, int from, int to, uint64_t number) {
   const uint64_t pair = uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
   return Mix(Mix(Mix(key + 1) ^ pair) ^ number);

@@ -64,6 +64,16 @@ Status NetworkOperations::Start(MatchedOperation* operation, NetworkBinding bind
   return Status::Ok();
 }
 
+void NetworkOperations::BeginMessages(uint32_t job) {
+  ++with_messages_;
+  activity_.Start(job, MonotonicNanoseconds());
+}
+
+void NetworkOperations::EndMessages(uint32_t job) {
+  --with_messages_;
+  activity_.End(job, MonotonicNanoseconds());
+}
+
 void NetworkOperations::OnDone(FedExecution* execution) {
   --under_way_;
   MatchedOperation* const operation = OperationOf(*execution);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "daemon/runtime/fed_executions.h"
 #include "daemon/sharing/job_activity.h"
@@ -23,7 +24,12 @@ class NetworkOperations final : private FedExecutionOwner {
   /// arguments. OtherHosts::OnNetworkDone follows, unless an error is returned.
   Status Start(MatchedOperation* operation, NetworkBinding binding);
 
-  bool empty() const { return under_way_ == 0; }
+  /// Notes that a communicator of this job (Session::gang) begins to send messages in pipes, or has
+  /// none under way any more.
+  void BeginMessages(uint32_t job);
+  void EndMessages(uint32_t job);
+
+  bool empty() const { return under_way_ == 0 && with_messages_ == 0; }
 
  private:
   void OnDone(FedExecution* execution) override;
@@ -31,7 +37,8 @@ class NetworkOperations final : private FedExecutionOwner {
 
   FedExecutions* const executions_;
   JobActivity activity_;
-  size_t under_way_ = 0;  // operations that have not been ended
+  size_t under_way_ = 0;      // operations that have not been ended
+  size_t with_messages_ = 0;  // communicators that send messages
 };
 
 }  // namespace harmonaize::daemon

@@ -22,6 +22,7 @@ NetworkRunner::NetworkRunner(const HostServices& services, Communicator* communi
       communicator_(communicator),
       group_(services_, communicator, &outcomes_, std::move(roster)),
       pairs_(communicator, &group_, this),
+      pipes_(services_, communicator, &group_),
       outcomes_(services.waiting, communicator, &group_) {}
 
 // ---------------------------------------------------------------------------------------------
@@ -214,7 +215,7 @@ void NetworkRunner::OnMessage(transport::PeerId peer, const ClusterMessage& mess
   if (communicator_->state() != Communicator::State::kReady) {
     return OnMessageAfterEnd(peer, message);
   }
-  if (OnMessageOfPair(peer, message)) return;
+  if (OnMessageOfPair(peer, message) || OnMessageOfPipes(peer, message)) return;
   if (OnMessageAtHome(peer, message)) return;
   if (peer == group_.roster().home) OnMessageOfHome(message);
 }
@@ -227,6 +228,25 @@ void NetworkRunner::OnMessageAfterEnd(transport::PeerId peer, const ClusterMessa
     services_.cluster->transport().Cancel(peer,
                                           group_.PairNumber(offer->from, offer->to, offer->number));
   }
+  OnMessageOfPipes(peer, message);
+}
+
+// Handles messages about pipes, also of a communicator that has ended: they say what was received
+// before. Returns false for others.
+bool NetworkRunner::OnMessageOfPipes(transport::PeerId peer, const ClusterMessage& message) {
+  if (const auto* opened = message.As<PipesOpenedMessage>()) {
+    if (IsOfPipes(peer, opened->from, opened->to)) pipes_.OnOpened();
+    return true;
+  }
+  if (const auto* closed = message.As<PipesClosedMessage>()) {
+    if (IsOfPipes(peer, closed->from, closed->to)) pipes_.OnClosed(*closed);
+    return true;
+  }
+  return false;
+}
+
+bool NetworkRunner::IsOfPipes(transport::PeerId peer, int there, int here) {
+  return communicator_->ranks() == kRanksWithPipes && IsFrom(peer, there, here);
 }
 
 // Handles messages about sends and receives, which go from host to host. Returns false for others.
@@ -304,6 +324,9 @@ void NetworkRunner::FailFrom(int rank, uint64_t after, const Status& why) {
 }
 
 void NetworkRunner::TellLeft(int rank, uint64_t after) {
+  if (communicator_->ranks() == kRanksWithPipes) {
+    pipes_.OnOwnRankLeft(RemoteError("rank {} has left the communicator", rank));
+  }
   group_.TellBegun();
   group_.plans().switching().OnRankLeft();
   group_.TellLeft(LeftMessage{group_.roster().key, rank, after});
@@ -312,6 +335,7 @@ void NetworkRunner::TellLeft(int rank, uint64_t after) {
 void NetworkRunner::FailAll(const Status& why) {
   outcomes_.FailAll(why);
   pairs_.FailAll(why);
+  if (communicator_->ranks() == kRanksWithPipes) pipes_.FailAll(why);
 }
 
 void NetworkRunner::OnBroken(transport::PeerId peer, const BrokenMessage& broken) {

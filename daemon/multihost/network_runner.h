@@ -12,6 +12,7 @@
 #include "daemon/multihost/host_services.h"
 #include "daemon/multihost/leftovers.h"
 #include "daemon/multihost/remote_pairs.h"
+#include "daemon/multihost/remote_pipes.h"
 
 namespace harmonaize::daemon {
 
@@ -29,10 +30,12 @@ class NetworkRunner final : public OtherHosts {
   bool is_home() const override { return group_.is_home(); }
   bool IsRemote(int rank) const override { return !group_.roster().IsLocal(rank); }
   bool executing() const override {
-    return outcomes_.any_running() || !transfers_.empty() || pairs_.ending();
+    return outcomes_.any_running() || !transfers_.empty() || pairs_.ending() || pipes_.executing();
   }
   void PostPair(PostedOperation* part) override { pairs_.Post(part); }
   void OnPairReady(PostedOperation* part) override { pairs_.OnReady(part); }
+  void PostMessage(PostedOperation* message) override { pipes_.Post(message); }
+  Status ClosePipe(const PipeId& id) override { return pipes_.Close(id.pipe); }
   void OnFirstPart(MatchedOperation* operation) override { outcomes_.OnFirstPart(operation); }
   bool MayLaunch(MatchedOperation* operation) override;
   void Launch(MatchedOperation* operation) override;
@@ -40,7 +43,10 @@ class NetworkRunner final : public OtherHosts {
   void NoteEnd(const MatchedOperation& operation, const Status& outcome) override {
     outcomes_.NoteEnd(operation, outcome);
   }
-  void OnPlanReady() override { pairs_.OnPlanReady(); }
+  void OnPlanReady() override {
+    pairs_.OnPlanReady();
+    pipes_.OnPlanReady();
+  }
   void OnTermsChanged() override;
   void FailFrom(int rank, uint64_t after, const Status& why) override;
   void TellLeft(int rank, uint64_t after) override;
@@ -86,6 +92,8 @@ class NetworkRunner final : public OtherHosts {
   void LoseHost(int host);
   void OnMessageAfterEnd(transport::PeerId peer, const ClusterMessage& message);
   bool OnMessageOfPair(transport::PeerId peer, const ClusterMessage& message);
+  bool OnMessageOfPipes(transport::PeerId peer, const ClusterMessage& message);
+  bool IsOfPipes(transport::PeerId peer, int there, int here);
   bool OnMessageAtHome(transport::PeerId peer, const ClusterMessage& message);
   void OnMessageOfHome(const ClusterMessage& message);
   bool IsFrom(transport::PeerId peer, int there, int here);
@@ -95,6 +103,7 @@ class NetworkRunner final : public OtherHosts {
   Communicator* const communicator_;
   HostGroup group_;
   RemotePairs pairs_;
+  RemotePipes pipes_;
   CollectiveOutcomes outcomes_;
   OperationSet<MatchedOperation> transfers_;  // sends and receives under way
   Leftovers leftovers_;

@@ -70,6 +70,12 @@ class HostPlan {
   bool StartDealing(const EdgeRates& rates);
   const Lifetime& lifetime() const { return lifetime_; }
 
+  /// Returns the peer of a fabric's host, and the rail of a message to it.
+  transport::PeerId PeerOf(int fabric_host) const {
+    return peers_[static_cast<size_t>(fabric_host)];
+  }
+  transport::RailChoice RailOf(const MessageName& name, size_t bytes);
+
   const NetworkProgram& program() const { return *part_.program; }
   const SliceCut& slice() const { return part_.slice; }
   WireFormat wire() const { return part_.wire; }
@@ -85,8 +91,6 @@ class HostPlan {
   bool in_use() const { return free_.size() < all_.size(); }
 
  private:
-  transport::RailChoice RailOf(const MessageName& name, size_t bytes);
-
   HostPart part_;
   EdgeRates dealing_for_;  // the last rates that Deal was announced for
   const std::vector<transport::PeerId> peers_;

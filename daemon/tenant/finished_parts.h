@@ -11,7 +11,8 @@ namespace harmonaize::daemon {
 class Session;
 class StreamQueue;
 
-/// Tells tenants of parts that are completed, and moves the parts' streams on. Thread: engine.
+/// Tells tenants of parts that are completed, messages among them, and moves the parts' streams on.
+/// Thread: engine.
 class FinishedParts {
  public:
   /// `ready` gets the parts that become ready when their streams move on. Requires: it outlives
@@ -26,12 +27,15 @@ class FinishedParts {
 
  private:
   struct Unpublished {
-    StreamQueue* queue;
+    StreamQueue* queue;  ///< nullptr: only messages have ended.
     Session* session;
   };
 
+  void FinishMessage(PostedOperation* message, const Status& outcome);
+
   ReadyParts* const ready_;
-  std::vector<Unpublished> unpublished_;  // queues that have come further than their tenants know
+  std::vector<Unpublished> unpublished_;  // queues that have come further than their tenants know,
+                                          // and sessions of messages that have ended
 };
 
 }  // namespace harmonaize::daemon

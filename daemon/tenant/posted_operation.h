@@ -4,6 +4,7 @@
 
 #include "daemon/runtime/waiting_count.h"
 #include "src/base/status.h"
+#include "src/ipc/pipe_message.h"
 #include "src/ipc/session_segment.h"
 #include "src/memory/memory_view.h"
 
@@ -14,12 +15,12 @@ struct Member;
 class Region;
 class StreamQueue;
 
-/// One rank's part in one operation, from the moment its descriptor was read to its completion.
-/// Belongs to its session; taken from and given back to the session's pool.
+/// One rank's part in one operation, or one message in a pipe, from the moment its descriptor was
+/// read to its completion. Belongs to its session; taken from and given back to the session's pool.
 struct PostedOperation {
   OperationDescriptor descriptor;  ///< The daemon's copy, which the tenant cannot change.
   Member* member = nullptr;
-  StreamQueue* stream = nullptr;
+  StreamQueue* stream = nullptr;  ///< nullptr for a message.
   uint64_t arrived_ns = 0;
 
   MemoryView send;
@@ -42,6 +43,16 @@ struct PostedOperation {
   MatchedOperation* matched = nullptr;  ///< Set once its partners are known.
   bool ready = false;                   ///< The stream has come this far.
   uint64_t ready_ns = 0;  ///< When the stream came this far; the part waits for others since then.
+
+  /// Of a message: where its end is told, in this region, which is held in use until then.
+  MessageOutcome* outcome_word = nullptr;
+  Region* outcome_region = nullptr;
+  uint64_t moved_bytes = 0;  ///< Of a message: bytes that were sent or received.
 };
+
+/// Returns whether the part is a message in a pipe.
+inline bool IsMessage(const PostedOperation& part) {
+  return (part.descriptor.flags & kPipeMessage) != 0;
+}
 
 }  // namespace harmonaize::daemon

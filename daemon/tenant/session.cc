@@ -105,38 +105,72 @@ Result<PostedOperation*> Session::Admit(const OperationDescriptor& descriptor) {
       static_cast<int>(descriptor.op) >= kReduceOperatorCount) {
     return InvalidArgument("a descriptor with an unknown collective, type or operator");
   }
+  if ((descriptor.flags & kPipeMessage) != 0) return AdmitMessage(descriptor, member);
+  HZ_RETURN_IF_ERROR(CheckStream(descriptor, member));
+  if (!IsPointToPoint(descriptor.collective)) ++member->next_sequence;
+  HZ_ASSIGN_OR_RETURN(PostedOperation* const operation, NewOperation(descriptor, member));
+  operation->stream = streams_[descriptor.stream].get();
+  operation->invalid = FindBuffers(operation);
+  ++member->posted[static_cast<size_t>(descriptor.collective)];
+  return operation;
+}
+
+// Checks that the operation is the next one of its stream, and of its member.
+Status Session::CheckStream(const OperationDescriptor& descriptor, Member* member) const {
   const bool own_queue = descriptor.stream == descriptor.member;
   const bool host_stream = descriptor.stream >= kMaxMembers && descriptor.stream < kStreamSlots &&
                            host_stream_open_[descriptor.stream - kMaxMembers];
   if (!own_queue && !host_stream) {
     return InvalidArgument("a descriptor for stream {}, which is not open", descriptor.stream);
   }
-  StreamQueue* stream = streams_[descriptor.stream].get();
-  if (!stream->Accepts(descriptor.position)) {
+  if (!streams_[descriptor.stream]->Accepts(descriptor.position)) {
     return InvalidArgument("a descriptor for position {} of stream {}, out of turn",
                            descriptor.position, descriptor.stream);
   }
-  if (!IsPointToPoint(descriptor.collective) && descriptor.sequence != member->next_sequence++) {
+  if (!IsPointToPoint(descriptor.collective) && descriptor.sequence != member->next_sequence) {
     return InvalidArgument("a descriptor with sequence number {}, out of turn",
                            descriptor.sequence);
   }
+  return Status::Ok();
+}
 
+Result<PostedOperation*> Session::NewOperation(const OperationDescriptor& descriptor,
+                                               Member* member) {
   if (free_operations_.empty()) {
     HZ_RETURN_IF_ERROR(holdings_.memory.Add(sizeof(PostedOperation)));
     pool_.push_back(std::make_unique<PostedOperation>());
     free_operations_.push_back(pool_.back().get());
   }
-  PostedOperation* operation = free_operations_.back();
+  PostedOperation* const operation = free_operations_.back();
   free_operations_.pop_back();
   operation->descriptor = descriptor;
   operation->member = member;
-  operation->stream = stream;
   operation->arrived_ns = MonotonicNanoseconds();
-  operation->invalid = FindBuffers(operation);
   ++outstanding_;
   ++member->outstanding;
-  ++member->posted[static_cast<size_t>(descriptor.collective)];
   return operation;
+}
+
+// A message whose end cannot be told is no message of an honest client. One whose buffer is not
+// there ends with an error.
+Result<PostedOperation*> Session::AdmitMessage(const OperationDescriptor& descriptor,
+                                               Member* member) {
+  const bool sends = descriptor.collective == Collective::kSend;
+  const BufferReference& place = sends ? descriptor.receive : descriptor.send;
+  Region* const region = FindRegion(place.region);
+  std::byte* const word =
+      region == nullptr ? nullptr : region->At(place.offset, sizeof(MessageOutcome));
+  const bool sound = IsPointToPoint(descriptor.collective) && descriptor.type == DataType::kInt8 &&
+                     descriptor.scalar <= UINT32_MAX && descriptor.flags == kPipeMessage;
+  if (!sound || word == nullptr || place.offset % alignof(MessageOutcome) != 0) {
+    return InvalidArgument("a descriptor of a message that no client writes");
+  }
+  HZ_ASSIGN_OR_RETURN(PostedOperation* const message, NewOperation(descriptor, member));
+  message->outcome_word = reinterpret_cast<MessageOutcome*>(word);
+  message->outcome_region = region;
+  region->AddUse();
+  message->invalid = FindBuffers(message);
+  return message;
 }
 
 Status Session::FindBuffers(PostedOperation* operation) {
@@ -213,7 +247,8 @@ Result<std::byte*> Session::UseWindow(PostedOperation* part, const BufferReferen
 }
 
 void Session::Retire(PostedOperation* operation) {
-  for (Region* region : {operation->send_region, operation->receive_region}) {
+  for (Region* region :
+       {operation->send_region, operation->receive_region, operation->outcome_region}) {
     if (region != nullptr && region->DropUse()) region->TakeOnIdle()();
   }
   --outstanding_;

@@ -73,6 +73,11 @@ class Session {
   }
   /// Wakes the tenant's threads that wait for news: see SessionHeader::news.
   void TellNews() { harmonaize::TellNews(&segment_->header); }
+  /// Tells the tenant that another process has knocked at its door: see SessionHeader::knocks.
+  void TellKnock() {
+    segment_->header.knocks.store(++knocks_, std::memory_order_release);
+    TellNews();
+  }
   /// Tells the tenant whether the engine is about to sleep on the doorbell. If it is, the caller
   /// looks at the ring once more afterwards.
   void SetConsumerWaiting(bool waiting);
@@ -168,6 +173,9 @@ class Session {
   int& MembersThatWait(Looking so) { return members_that_wait_[static_cast<size_t>(so)]; }
   void TellLooking();
   void RemoveRegion(uint32_t id);
+  Status CheckStream(const OperationDescriptor& descriptor, Member* member) const;
+  Result<PostedOperation*> NewOperation(const OperationDescriptor& descriptor, Member* member);
+  Result<PostedOperation*> AdmitMessage(const OperationDescriptor& descriptor, Member* member);
   Status FindBuffers(PostedOperation* operation);
   Status FindBuffer(const BufferReference& reference, uint64_t bytes, MemoryView* buffer,
                     Region** region);
@@ -184,6 +192,7 @@ class Session {
   Holdings holdings_;
 
   uint32_t head_ = 0;
+  uint32_t knocks_ = 0;
   bool ring_broken_ = false;
   bool gone_ = false;
   bool across_hosts_ = false;

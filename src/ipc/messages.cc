@@ -52,6 +52,10 @@ const char* RequestName(MessageType type) {
     case MessageType::kPostChoice: return "the choice of a checkpoint";
     case MessageType::kHearChoice: return "the choice of a checkpoint";
     case MessageType::kFetchPart: return "a part of a checkpoint at another host";
+    case MessageType::kOpenDoor: return "a door for other processes";
+    case MessageType::kKnock: return "the way to another process";
+    case MessageType::kTakeKnock: return "the next process at its door";
+    case MessageType::kClosePipe: return "the end of a pipe";
   }
   return "an answer";
 }
@@ -90,6 +94,10 @@ uint16_t FirstVersionOf(MessageType type) {
     case MessageType::kPostChoice:
     case MessageType::kHearChoice:
     case MessageType::kFetchPart: return 22;
+    case MessageType::kOpenDoor:
+    case MessageType::kKnock:
+    case MessageType::kTakeKnock:
+    case MessageType::kClosePipe: return 23;
     default: return 1;
   }
 }

@@ -68,6 +68,10 @@ enum class MessageType : uint16_t {
   kPostChoice,
   kHearChoice,
   kFetchPart,
+  kOpenDoor,
+  kKnock,
+  kTakeKnock,
+  kClosePipe,
 };
 
 /// Returns a request's subject in words for people, such as "a place in a communicator".
@@ -153,6 +157,40 @@ struct SplitRequest {
   int32_t color = 0;
   int32_t key = 0;
   char name[64] = {};
+};
+
+// Doors. A process that opens a door is found by other processes of its tenant, at whichever hosts:
+// who knocks gets a communicator of two ranks with it.
+
+/// Opens the door of this process, or returns the one that it has.
+struct OpenDoorRequest {
+  static constexpr MessageType kType = MessageType::kOpenDoor;
+  uint32_t reserved = 0;
+};
+struct OpenDoorReply {
+  UniqueId door;  ///< Of kind kDoor.
+};
+/// Knocks at the door of another process, or of this one. Answered at once with the member that
+/// will be rank 0; its slot turns kReady when the other process has taken the knock.
+struct KnockRequest {
+  static constexpr MessageType kType = MessageType::kKnock;
+  UniqueId door;
+  char name[64] = {};
+};
+/// Takes the first of those that have knocked at this process's door, and joins as rank 1. The
+/// member is kNoMember if nobody has.
+struct TakeKnockRequest {
+  static constexpr MessageType kType = MessageType::kTakeKnock;
+  uint32_t reserved = 0;
+};
+/// Closes a pipe between the member and another rank (pipe_message.h): its messages end, at both
+/// ranks.
+struct ClosePipeRequest {
+  static constexpr MessageType kType = MessageType::kClosePipe;
+  uint32_t member = kNoMember;
+  int32_t peer = 0;
+  uint32_t pipe = 0;
+  uint32_t reserved = 0;
 };
 
 /// Tail: the ranks to leave out, as int32.

@@ -72,6 +72,8 @@ enum OperationFlags : uint8_t {
   kReceiveWindow = 4,
   /// One window holds both buffers, the smaller one where NCCL has it in place.
   kOneWindow = 8,
+  /// The descriptor is of a message, and not of an operation: see pipe_message.h.
+  kPipeMessage = 16,
 };
 
 /// One rank's part in one operation, as the tenant writes it; two cache lines.
@@ -258,6 +260,8 @@ struct SessionHeader {
   /// Written by the tenant: kProcessExits once its process ends by exit, or by a return from main.
   /// A process that is killed, crashes or calls _exit says nothing.
   std::atomic<uint32_t> ending;
+  /// Number of knocks at the process's door that have come (MessageType::kTakeKnock).
+  std::atomic<uint32_t> knocks;
 };
 
 /// Returns how threads of a session wait. No order with other words is needed: it is advice.

@@ -104,4 +104,11 @@ Status CheckUniqueId(const UniqueId& id) {
   return Status::Ok();
 }
 
+Status CheckDoor(const UniqueId& door) {
+  if (door.magic == UniqueId::kMagic && door.kind == UniqueId::Kind::kDoor) return Status::Ok();
+  return InvalidArgument(
+      "the address of the other process was not made by Harmonaize: both processes must load the "
+      "same plugin, and the handle must reach the other one unchanged");
+}
+
 }  // namespace harmonaize

@@ -201,6 +201,16 @@ inline void Fill(ChoiceMessage& message) {
   message.choice = {'a'};
 }
 
+inline void Fill(KnockMessage& knock) {
+  knock.door.assign(sizeof(UniqueId::token), 1);
+  knock.id.assign(sizeof(UniqueId), 2);
+}
+
+inline void Fill(KnockRefusedMessage& refused) {
+  refused.id.assign(sizeof(UniqueId), 2);
+  refused.status = RemoteError("nobody listens");
+}
+
 inline void Fill(EventMessage& event) {
   event.about = 1;
   event.unique = 2;

@@ -106,7 +106,7 @@ void ExpectRefused(const std::string& spoken, const std::vector<std::string>& to
 
 TEST(ReleasesApart, ADaemonServesClientsOfEarlierReleasesBesideItsOwn) {
   const DaemonProcess daemon;
-  ExpectTogether({"19", "19-20", "", "20-23"}, {19, 20, kProtocolVersion, kProtocolVersion});
+  ExpectTogether({"19", "19-20", "", "20-24"}, {19, 20, kProtocolVersion, kProtocolVersion});
 }
 
 TEST(ReleasesApart, AClientWorksAtDaemonsOfEarlierReleases) {
@@ -144,7 +144,7 @@ TEST(ReleasesApart, AVersionThatIsNoneIsToldOf) {
 }
 
 TEST(ReleasesApart, CommandsWorkOneApartAndSayWhyNotFurther) {
-  for (const char* versions : {"17-19", "20-23"}) {
+  for (const char* versions : {"17-19", "20-24"}) {
     const DaemonsSpeak speak(versions);
     const DaemonProcess daemon;
     const Ended status = RunCommand({"status"}, daemon.socket_path());
@@ -331,8 +331,8 @@ TEST(ClusterReleasesApart, OffersPassOverAHostThatDoesNotKnowThem) {
 }
 
 TEST(ClusterReleasesApart, HostsThatAreFurtherApartSaySo) {
-  for (const auto& [first, second, which] : {std::tuple{"9-10", "", "update this daemon"},
-                                             std::tuple{"", "9-10", "update the other daemon"}}) {
+  for (const auto& [first, second, which] : {std::tuple{"10-11", "", "update this daemon"},
+                                             std::tuple{"", "10-11", "update the other daemon"}}) {
     MixedCluster cluster(first, second);
     HostedRanks ranks(cluster.get(), {0, 1});
     ranks.Start([&](int rank) {

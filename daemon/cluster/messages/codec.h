@@ -7,6 +7,7 @@
 #include "daemon/cluster/messages/agent.h"
 #include "daemon/cluster/messages/checkpoint.h"
 #include "daemon/cluster/messages/diagnosis.h"
+#include "daemon/cluster/messages/door.h"
 #include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
 #include "daemon/cluster/messages/link.h"
@@ -36,6 +37,7 @@ Status Read(uint64_t kind, const nlohmann::json& document, TicketMessage* messag
 Status Read(uint64_t kind, const nlohmann::json& document, AgentsMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, SizingMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, CheckpointMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, DoorMessage* message);
 
 // Each of these writes the fields of a message.
 
@@ -51,5 +53,6 @@ nlohmann::json Write(const TicketMessage& message);
 nlohmann::json Write(const AgentsMessage& message);
 nlohmann::json Write(const SizingMessage& message);
 nlohmann::json Write(const CheckpointMessage& message);
+nlohmann::json Write(const DoorMessage& message);
 
 }  // namespace harmonaize::daemon

@@ -31,6 +31,10 @@ uint32_t FirstVersionOf(MessageKind kind) {
     case MessageKind::kPartAt:
     case MessageKind::kKeepPart:
     case MessageKind::kPartKept: return 8;
+    case MessageKind::kPipesOpened:
+    case MessageKind::kPipesClosed:
+    case MessageKind::kKnock:
+    case MessageKind::kKnockRefused: return 9;
     default: return transport::kOldestProtocolVersion;
   }
 }

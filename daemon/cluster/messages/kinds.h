@@ -44,6 +44,8 @@ enum class MessageKind : uint16_t {
   // messages/pair.h
   kOffer = 400,
   kAnswer = 401,
+  kPipesOpened = 402,
+  kPipesClosed = 403,
 
   // messages/link.h
   kTraffic = 500,
@@ -104,6 +106,10 @@ enum class MessageKind : uint16_t {
   kKeepPart = 1207,
   kPartKept = 1208,
   kPartStored = 1209,
+
+  // messages/door.h
+  kKnock = 1300,
+  kKnockRefused = 1301,
 };
 
 /// Returns the first version of the protocol between daemons that has the kind.

@@ -11,6 +11,7 @@
 #include "daemon/cluster/messages/agent.h"
 #include "daemon/cluster/messages/checkpoint.h"
 #include "daemon/cluster/messages/diagnosis.h"
+#include "daemon/cluster/messages/door.h"
 #include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/formation.h"
 #include "daemon/cluster/messages/kinds.h"
@@ -57,9 +58,10 @@ struct SubjectAmong<Message, std::variant<Subjects...>> {
 /// A message of any subject.
 class ClusterMessage {
  public:
-  using Subjects = std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage,
-                                LinkMessage, ProbeMessage, JobMessage, DiagnosisMessage,
-                                TicketMessage, AgentsMessage, SizingMessage, CheckpointMessage>;
+  using Subjects =
+      std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage, LinkMessage,
+                   ProbeMessage, JobMessage, DiagnosisMessage, TicketMessage, AgentsMessage,
+                   SizingMessage, CheckpointMessage, DoorMessage>;
 
   ClusterMessage(Subjects subjects) : subjects_(std::move(subjects)) {}
   /// Makes a message of a structure of one of the subjects.

@@ -9,7 +9,7 @@
 
 namespace harmonaize::daemon {
 
-// Messages about sends and receives, between the hosts of a sender and a receiver.
+// Messages about sends and receives, and about pipes, between the hosts of a sender and a receiver.
 
 /// The n-th send of a pair of ranks is on its way. A status that is not ok says why it will not
 /// come after all.
@@ -34,6 +34,27 @@ struct AnswerMessage {
   Status status{};
 };
 
-using PairMessage = std::variant<OfferMessage, AnswerMessage>;
+/// A rank has begun to send or receive in pipes to a rank of the receiver's host. Answered by
+/// PipesClosedMessage, when all have ended there.
+struct PipesOpenedMessage {
+  static constexpr MessageKind kKind = MessageKind::kPipesOpened;
+  uint64_t communicator = 0;
+  int from = 0;
+  int to = 0;
+};
+
+/// A rank has closed its end of a pipe to a rank of the receiver's host, or of all pipes for good.
+struct PipesClosedMessage {
+  static constexpr MessageKind kKind = MessageKind::kPipesClosed;
+  uint64_t communicator = 0;
+  int from = 0;
+  int to = 0;
+  uint32_t pipe = 0;
+  bool all = false;       ///< All pipes; `pipe` means nothing.
+  uint64_t receipts = 0;  ///< Messages of receipts that were sent before. They come first.
+};
+
+using PairMessage =
+    std::variant<OfferMessage, AnswerMessage, PipesOpenedMessage, PipesClosedMessage>;
 
 }  // namespace harmonaize::daemon

@@ -291,7 +291,7 @@ Status Session::Write(std::span<const OperationDescriptor> descriptors) {
       HZ_RETURN_IF_ERROR(AwaitRoom(tail));
     }
     ring.entries[tail % kRingEntries] = descriptor;
-    ++posted_[descriptor.stream];
+    if ((descriptor.flags & kPipeMessage) == 0) ++posted_[descriptor.stream];
     ++tail;
     ++unpublished;
   }

@@ -136,6 +136,8 @@ class Session {
   /// meanwhile.
   uint32_t ExpectNews() { return harmonaize::ExpectNews(&segment_->header); }
   void SleepUntilNews(uint32_t word, uint64_t nanoseconds);
+  /// Returns SessionHeader::knocks.
+  uint32_t knocks() const { return segment_->header.knocks.load(std::memory_order_acquire); }
   /// Wakes the process's own threads that wait for news, so that they look anew.
   void TellNews() { harmonaize::TellNews(&segment_->header); }
 

@@ -28,7 +28,7 @@ enum class Purpose : uint8_t {
 
 /// The latest version of the protocol between daemons: greetings, frames, rails and the daemon's
 /// messages. It grows by one with a release that adds to any of them.
-inline constexpr uint32_t kProtocolVersion = 8;
+inline constexpr uint32_t kProtocolVersion = 9;
 /// The oldest version that this release speaks, of which the release before this one has the
 /// latest.
 inline constexpr uint32_t kOldestProtocolVersion = 6;

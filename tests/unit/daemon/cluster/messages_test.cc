@@ -17,6 +17,7 @@
 #include "daemon/cluster/messages/fields.h"
 #include "daemon/cluster/messages/message.h"
 #include "src/base/clean_text.h"
+#include "src/ipc/unique_id.h"
 #include "tests/support/sanitized.h"
 
 namespace harmonaize::daemon {
@@ -94,6 +95,10 @@ std::vector<ClusterMessage> OneOfEach() {
                    .status = kWhy}},
       OfferMessage{77, 1, 2, 3, 4, DataType::kUint64, kWhy},
       AnswerMessage{77, 1, 2, 3, kWhy},
+      PipesOpenedMessage{77, 1, 0},
+      PipesClosedMessage{77, 0, 1, 12, true, 3},
+      KnockMessage{std::vector<uint8_t>(32, 5), 1001, std::vector<uint8_t>(sizeof(UniqueId), 6)},
+      KnockRefusedMessage{std::vector<uint8_t>(sizeof(UniqueId), 6), kWhy},
       ClosedMessage{77, 12},
       BegunMessage{77, {{12, 0xffffffffu}, {14, 0}}, true},
       AgreedMessage{77, 12},

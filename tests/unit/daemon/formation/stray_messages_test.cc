@@ -29,6 +29,8 @@ class NotingHosts final : public OtherHosts {
   bool executing() const override { return false; }
   void PostPair(PostedOperation*) override {}
   void OnPairReady(PostedOperation*) override {}
+  void PostMessage(PostedOperation*) override {}
+  Status ClosePipe(const PipeId&) override { return Status::Ok(); }
   void OnFirstPart(MatchedOperation*) override {}
   bool MayLaunch(MatchedOperation*) override { return false; }
   void Launch(MatchedOperation*) override {}
