@@ -322,6 +322,7 @@ Status Reception::Greet(Guest& guest, const MessageHeader& header, const Control
   const std::shared_ptr<Connection>& connection = guest.connection;
   switch (header.type) {
     case MessageType::kDocument: return ReplyPiece(*connection, header, message);
+    case MessageType::kNcclSettings: return ReplyNcclSettings(*connection, header, message);
     case MessageType::kStatus: {
       Ask(guest, header.type,
           [connection](EngineRooms& rooms) { AnswerStatus(rooms, *connection); });
@@ -417,6 +418,9 @@ Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMess
   const std::shared_ptr<Connection>& connection = guest.connection;
   HZ_RETURN_IF_ERROR(CheckServed(header.type, connection->version()));
   if (header.type == MessageType::kDocument) return ReplyPiece(*connection, header, message);
+  if (header.type == MessageType::kNcclSettings) {
+    return ReplyNcclSettings(*connection, header, message);
+  }
   std::shared_ptr<RegionMemory> region;
   if (header.type == MessageType::kRegisterRegion) {
     HZ_ASSIGN_OR_RETURN(std::unique_ptr<RegionMemory> mapped,
@@ -449,6 +453,17 @@ Status Reception::ReplyPiece(Connection& connection, const MessageHeader& header
   }
   connection.Reply(header.type, DocumentReply{document->text.size()}, {},
                    connection.Piece(request.offset));
+  return Status::Ok();
+}
+
+// All tenants get the same, so this says nothing of one to another.
+Status Reception::ReplyNcclSettings(Connection& connection, const MessageHeader& header,
+                                    const ControlMessage& message) {
+  HZ_RETURN_IF_ERROR(DecodeBody<NcclSettingsRequest>(header, message.bytes).status());
+  const auto text = greeter_.nccl_settings == nullptr ? std::make_shared<const std::string>()
+                                                      : greeter_.nccl_settings->text();
+  connection.Reply(header.type, NcclSettingsReply{}, {},
+                   std::as_bytes(std::span(text->data(), text->size())));
   return Status::Ok();
 }
 

@@ -15,6 +15,7 @@
 #include "daemon/access/engine_gate.h"
 #include "daemon/access/engine_rooms.h"
 #include "daemon/config/config.h"
+#include "daemon/config/nccl_config.h"
 #include "daemon/quota/holdings.h"
 #include "daemon/runtime/event_loop.h"
 #include "daemon/tenant/connection.h"
@@ -39,6 +40,8 @@ class Reception : public std::enable_shared_from_this<Reception> {
   struct Greeter {
     int64_t workers = 0;
     VersionRange versions = kSessionVersions;  ///< Those that it speaks.
+    /// The provider's settings for NCCL; nullptr: there are none.
+    std::shared_ptr<const NcclSettingsInForce> nccl_settings = nullptr;
   };
   /// Starts a reception.
   static Result<std::shared_ptr<Reception>> Open(std::shared_ptr<EngineGate> gate,
@@ -93,6 +96,8 @@ class Reception : public std::enable_shared_from_this<Reception> {
   Status Greet(Guest& guest, const MessageHeader& header, const ControlMessage& message);
   Status OpenSession(Guest& guest, const HelloRequest& hello, const ControlMessage& message);
   Status Forward(Guest& guest, const MessageHeader& header, ControlMessage message);
+  Status ReplyNcclSettings(Connection& connection, const MessageHeader& header,
+                           const ControlMessage& message);
   Status ReplyPiece(Connection& connection, const MessageHeader& header,
                     const ControlMessage& message);
 

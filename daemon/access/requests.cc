@@ -75,7 +75,8 @@ class Request {
       case MessageType::kExplain: return Explain();
       case MessageType::kProbe: break;  // the reception takes it only without a session
       case MessageType::kHello: break;
-      case MessageType::kDocument: break;  // the reception answers it
+      case MessageType::kDocument: break;      // the reception answers it
+      case MessageType::kNcclSettings: break;  // likewise
       case MessageType::kMakeTicket: return MakeTicket();
       case MessageType::kBurnTickets: return BurnTickets();
       case MessageType::kNewcomers: return CountNewcomers();

@@ -72,7 +72,10 @@ void LetGroupIn(const std::string& path, const std::string& group) {
 
 }  // namespace
 
-Server::Server(const Config& config) : config_(config), identifier_(config.tenants) {}
+Server::Server(const Config& config)
+    : config_(config),
+      nccl_settings_(std::make_shared<NcclSettingsInForce>(config.nccl)),
+      identifier_(config.tenants) {}
 
 Result<std::unique_ptr<Server>> Server::Open(const Config& config) {
   std::unique_ptr<Server> server(new Server(config));
@@ -274,7 +277,8 @@ Status Server::HandOver(std::unique_ptr<Connection>* connection) {
       std::shared_ptr<Reception> opened,
       Reception::Open(gate_, (*connection)->tenant(),
                       {.workers = config_.workers,
-                       .versions = config_.session_versions.value_or(kSessionVersions)}));
+                       .versions = config_.session_versions.value_or(kSessionVersions),
+                       .nccl_settings = nccl_settings_}));
   receptions_[key] = opened;
   opened->Receive(connection);
   return Status::Ok();

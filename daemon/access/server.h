@@ -11,6 +11,7 @@
 #include "daemon/access/engine_gate.h"
 #include "daemon/access/refused_connections.h"
 #include "daemon/config/config.h"
+#include "daemon/config/nccl_config.h"
 #include "daemon/identity/tenant_identity.h"
 #include "daemon/quota/holdings.h"
 #include "daemon/runtime/event_loop.h"
@@ -39,6 +40,8 @@ class Server {
   using AdoptHttp = std::function<Status(AdoptedConnection* connection)>;
   /// Sets where connections at HTTP sockets go. Requires: called once, before Run.
   void ServeHttp(AdoptHttp adopt) { adopt_http_ = std::move(adopt); }
+  /// Has clients get these settings for NCCL from now on.
+  void SetNcclSettings(const NcclConfig& config) { nccl_settings_->Set(config); }
   /// Accepts connections until Stop.
   void Run();
   /// Ends Run. Thread: any.
@@ -94,6 +97,7 @@ class Server {
   void RemoveSockets();
 
   const Config config_;
+  const std::shared_ptr<NcclSettingsInForce> nccl_settings_;
   std::unique_ptr<EventLoop> loop_;
   FileDescriptor lock_;
   std::vector<std::unique_ptr<Door>> doors_;

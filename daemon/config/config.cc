@@ -13,6 +13,7 @@
 #include "src/ipc/operator_socket.h"
 #include "src/ipc/socket_path.h"
 #include "src/topology/host/host.h"
+#include "src/transport/address.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -117,6 +118,17 @@ std::string TenantSocketsTemplate(const Config& config) {
   if (!text.empty()) return text;
   return "# [[tenants.sockets]]\n# name = \"team-a\"\n"
          "# path = \"/run/harmonaize/tenants/team-a.sock\"\n";
+}
+
+void ReadRas(TomlReader& reader, RasConfig* config) {
+  reader.String("ras.listen", &config->listen);
+  if (config->listen.empty()) return;
+  const auto address = transport::NetworkAddress::Parse(config->listen, RasConfig::kPort);
+  if (address.ok() && address->IsLoopback()) return;
+  reader.Reject("ras.listen",
+                fmt::format("'ras.listen' must be a loopback address, as \"127.0.0.1:{}\": callers "
+                            "are known by the kernel of this host alone",
+                            RasConfig::kPort));
 }
 
 std::string SharesTemplate(const Config& config) {
@@ -229,6 +241,8 @@ Status Read(TomlReader& reader, Config* config) {
   reader.Choice("log.level", {"error", "warning", "info", "debug", "trace"}, &config->log.level);
   reader.Integer("log.tenant_burst", 1, 1'000'000, &config->log.tenant_burst);
   reader.Number("log.tenant_lines_per_second", 0.01, 1e6, &config->log.tenant_lines_per_second);
+  ReadNccl(reader, &config->nccl);
+  ReadRas(reader, &config->ras);
   return reader.Finish();
 }
 
@@ -373,6 +387,10 @@ names = [{}]                      # by which callers reach it, beside localhost 
 {}
 # What clouds publish about this host: azure, aws, gcp or kubernetes (docs/sources.md).
 {}
+{}
+[ras]                           # status and events for NCCL's own client, ncclras (docs/nccl-ras.md)
+listen = {}                   # a loopback address, as 127.0.0.1:28028; "": nowhere
+
 # Tenants share connections between hosts alike, whatever they send. A table for each one that is to
 # have more than another, alike at all hosts; the weight of all others is 1, and their priority 0. Who
 # has a higher priority, 3 at most, has all it wants first; the others share a thousandth meanwhile.
@@ -408,7 +426,7 @@ names = [{}]                      # by which callers reach it, beside localhost 
       config.events.nats.keep_bytes, config.events.nats.keep_seconds, TomlText(config.http.listen),
       TomlText(config.http.certificate_file), TomlText(config.http.key_file),
       TomlList(config.http.names), PolicyTemplate(config.policy), SourcesTemplate(config),
-      SharesTemplate(config));
+      NcclTemplate(config.nccl), TomlText(config.ras.listen), SharesTemplate(config));
 }
 
 }  // namespace harmonaize::daemon

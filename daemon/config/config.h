@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/config/nccl_config.h"
 #include "daemon/config/policy.h"
 #include "src/base/status.h"
 #include "src/base/version_range.h"
@@ -234,6 +235,15 @@ struct HttpConfig {
   std::vector<std::string> names;
 };
 
+/// NCCL's RAS protocol (docs/nccl-ras.md).
+struct RasConfig {
+  /// NCCL's own port for RAS clients, where the address names none.
+  static constexpr uint16_t kPort = 28028;
+  /// The literal loopback address at which the daemon answers NCCL's RAS clients, such as
+  /// "127.0.0.1:28028"; "": nowhere.
+  std::string listen = {};
+};
+
 /// Bounds what the daemon logs, and what of it a tenant may cause.
 struct LogConfig {
   std::string level = "info";
@@ -294,6 +304,8 @@ struct Config {
   SourcesConfig sources;
   EventsConfig events;
   LogConfig log;
+  NcclConfig nccl;
+  RasConfig ras;
 };
 
 /// Returns the defaults, with the values of the file `path` on top of them unless `path` is empty.

@@ -42,6 +42,9 @@ class Daemon {
   /// Has grants go by this policy from now on.
   void SetPolicy(PolicyConfig policy, const TenantsConfig& tenants);
 
+  /// Has clients get these settings for NCCL from now on.
+  void SetNcclSettings(const NcclConfig& config) { server_->SetNcclSettings(config); }
+
   /// The main thread's loop.
   EventLoop& loop() { return server_->loop(); }
 

@@ -35,8 +35,8 @@ Without options it listens at the default socket ($HARMONAIZE_SOCKET where that 
 /run/harmonaize/harmonaized.sock for root; for others $XDG_RUNTIME_DIR/harmonaize/harmonaized.sock,
 or /tmp/harmonaize-UID/harmonaized.sock where that is unset) with one worker thread for each
 processor it may run on. It stays in the foreground, tells systemd when it is ready, ends cleanly on
-SIGTERM or SIGINT, and reads [policy] of its configuration anew on SIGHUP. A second daemon at the same socket, or with the same state directory
-(state.path), refuses to start.
+SIGTERM or SIGINT, and reads [policy] and [nccl] of its configuration anew on SIGHUP. A second daemon
+at the same socket, or with the same state directory (state.path), refuses to start.
 
 Clients believe a daemon that runs as root, as their own user, or as the user whom
 /etc/harmonaize/daemon-user names.)";
@@ -99,8 +99,8 @@ int End(const Status& served) {
   return status;
 }
 
-/// Has the daemon go by what the configuration's file says of policy now. A file with a mistake
-/// changes nothing.
+/// Has the daemon go by what the configuration's file says now of policy, and of settings for NCCL.
+/// A file with a mistake changes nothing.
 void ReadPolicyAnew(Daemon& daemon, const Config& in_force, const std::string& config_path) {
   if (config_path.empty()) {
     return Log(LogLevel::kWarning, kLogInit,
@@ -108,17 +108,21 @@ void ReadPolicyAnew(Daemon& daemon, const Config& in_force, const std::string& c
   }
   Result<Config> config = LoadConfig(config_path);
   if (!config.ok()) {
-    return Log(LogLevel::kError, kLogInit, "SIGHUP: the policy stays as it was: {}",
+    return Log(LogLevel::kError, kLogInit,
+               "SIGHUP: the policy and the settings for NCCL stay as they were: {}",
                config.status().message());
   }
   config->socket_path = in_force.socket_path;
   config->log.level = in_force.log.level;
   Config else_alike = in_force;
   else_alike.policy = config->policy;
+  else_alike.nccl = config->nccl;
   const bool other_changes = ConfigTemplate(else_alike) != ConfigTemplate(*config);
-  Log(LogLevel::kInfo, kLogInit, "SIGHUP: the policy is read anew from {}{}", config_path,
+  Log(LogLevel::kInfo, kLogInit,
+      "SIGHUP: the policy and the settings for NCCL are read anew from {}{}", config_path,
       other_changes ? "; other keys that have changed take effect when the daemon starts anew"
                     : "");
+  daemon.SetNcclSettings(config->nccl);
   daemon.SetPolicy(std::move(config->policy), in_force.tenants);
 }
 

@@ -25,10 +25,6 @@
 namespace harmonaize {
 namespace {
 
-/// Longest wait, in seconds, for room in a listener's queue of connections, and for a peer to
-/// receive.
-constexpr time_t kConnectWithinSeconds = 10;
-
 Result<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -40,12 +36,13 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
   return address;
 }
 
-Result<FileDescriptor> ConnectTo(const sockaddr_un& address, int type, int* error_number) {
+Result<FileDescriptor> ConnectTo(const sockaddr_un& address, int type, int within_ms,
+                                 int* error_number) {
   FileDescriptor fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ErrnoError(errno, "cannot make a socket");
   *error_number = 0;
   // A listener that no longer accepts fills its queue, and the kernel would wait for room.
-  const timeval patience{kConnectWithinSeconds, 0};
+  const timeval patience{within_ms / 1000, within_ms % 1000 * 1000};
   setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     *error_number = errno;
@@ -69,10 +66,10 @@ std::vector<FileDescriptor> TakeDescriptors(msghdr* message) {
 
 }  // namespace
 
-Result<ControlSocket> ControlSocket::Connect(const std::string& path, int type) {
+Result<ControlSocket> ControlSocket::Connect(const std::string& path, int type, int within_ms) {
   HZ_ASSIGN_OR_RETURN(sockaddr_un address, AddressOf(path));
   int error_number = 0;
-  HZ_ASSIGN_OR_RETURN(FileDescriptor fd, ConnectTo(address, type, &error_number));
+  HZ_ASSIGN_OR_RETURN(FileDescriptor fd, ConnectTo(address, type, within_ms, &error_number));
   if (error_number == EAGAIN) {
     return Unavailable(
         "the Harmonaize daemon at {} takes no connections, and so many wait that there is no room "
@@ -191,7 +188,8 @@ Result<FileDescriptor> ListenAt(const std::string& path, mode_t socket_mode, int
   HZ_RETURN_IF_ERROR(MakeSocketFolder(path));
 
   int error_number = 0;
-  HZ_RETURN_IF_ERROR(ConnectTo(address, type, &error_number).status());
+  HZ_RETURN_IF_ERROR(
+      ConnectTo(address, type, ControlSocket::kConnectWithinMs, &error_number).status());
   if (error_number == 0) {
     return InvalidUsage(
         "a daemon is already listening at {}; stop it first, or give this one another socket with "

@@ -42,7 +42,12 @@ class ControlSocket {
 
   /// Errors: kUnavailable, with the path, where nobody listens or this user may not connect.
   /// Clients use FindDaemon (daemon_search.h), which checks which user listens.
-  static Result<ControlSocket> Connect(const std::string& path, int type = SOCK_SEQPACKET);
+  /// `within_ms`: as kConnectWithinMs.
+  static Result<ControlSocket> Connect(const std::string& path, int type = SOCK_SEQPACKET,
+                                       int within_ms = kConnectWithinMs);
+  /// Longest wait, in milliseconds, for room in a listener's queue of connections, and for a peer
+  /// to receive.
+  static constexpr int kConnectWithinMs = 10'000;
 
   /// Sends all of it or fails; never raises SIGPIPE. kRemoteError when the peer is gone or does not
   /// read.

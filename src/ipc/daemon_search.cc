@@ -19,7 +19,7 @@ Status Believe(const ControlSocket& socket, const SocketPlace& place) {
 }
 
 /// Connects to the daemon at a place. Appends to `distrusted` why a daemon there is not trusted.
-Result<ControlSocket> Try(const SocketPlace& place, int type,
+Result<ControlSocket> Try(const SocketPlace& place, int type, int within_ms,
                           std::vector<std::string>* distrusted) {
   const auto distrust = [&](const Status& why) {
     distrusted->push_back(why.message());
@@ -29,18 +29,18 @@ Result<ControlSocket> Try(const SocketPlace& place, int type,
   if (!folder.ok()) {
     return distrust(Unavailable("no daemon is sought at {}: {}", place.path, folder.message()));
   }
-  Result<ControlSocket> socket = ControlSocket::Connect(place.path, type);
+  Result<ControlSocket> socket = ControlSocket::Connect(place.path, type, within_ms);
   if (!socket.ok()) return socket;
   const Status belief = Believe(*socket, place);
   if (!belief.ok()) return distrust(belief);
   return socket;
 }
 
-Result<DaemonConnection> Find(const std::vector<SocketPlace>& places, int type) {
+Result<DaemonConnection> Find(const std::vector<SocketPlace>& places, int type, int within_ms) {
   std::vector<std::string> reasons;
   std::vector<std::string> distrusted;
   for (const SocketPlace& place : places) {
-    Result<ControlSocket> socket = Try(place, type, &distrusted);
+    Result<ControlSocket> socket = Try(place, type, within_ms, &distrusted);
     if (socket.ok()) {
       for (const std::string& why : distrusted) Log(LogLevel::kWarning, kLogInit, "{}", why);
       return DaemonConnection{std::move(*socket), place.path};
@@ -52,14 +52,15 @@ Result<DaemonConnection> Find(const std::vector<SocketPlace>& places, int type) 
 
 }  // namespace
 
-Result<DaemonConnection> FindDaemon(const std::vector<SocketPlace>& places) {
-  return Find(places, SOCK_SEQPACKET);
+Result<DaemonConnection> FindDaemon(const std::vector<SocketPlace>& places, int within_ms) {
+  return Find(places, SOCK_SEQPACKET, within_ms);
 }
 
 Result<FileDescriptor> FindDaemonHttp(const std::vector<SocketPlace>& places) {
   std::vector<SocketPlace> http = places;
   for (SocketPlace& place : http) place.path = HttpSocketPath(place.path);
-  HZ_ASSIGN_OR_RETURN(DaemonConnection daemon, Find(http, SOCK_STREAM));
+  HZ_ASSIGN_OR_RETURN(DaemonConnection daemon,
+                      Find(http, SOCK_STREAM, ControlSocket::kConnectWithinMs));
   return daemon.socket.TakeDescriptor();
 }
 

@@ -18,8 +18,9 @@ struct DaemonConnection {
 
 /// Connects to the first daemon at these places that listens and is trusted (daemon_trust.h), and
 /// warns of those it passed over because they are not. Errors: kUnavailable, with the reason for
-/// each place.
-Result<DaemonConnection> FindDaemon(const std::vector<SocketPlace>& places);
+/// each place. `within_ms`: as ControlSocket::kConnectWithinMs.
+Result<DaemonConnection> FindDaemon(const std::vector<SocketPlace>& places,
+                                    int within_ms = ControlSocket::kConnectWithinMs);
 
 /// Connects to the HTTP socket beside the first of these places at which a trusted daemon listens.
 /// Errors: as FindDaemon.

@@ -56,6 +56,7 @@ const char* RequestName(MessageType type) {
     case MessageType::kKnock: return "the way to another process";
     case MessageType::kTakeKnock: return "the next process at its door";
     case MessageType::kClosePipe: return "the end of a pipe";
+    case MessageType::kNcclSettings: return "the provider's settings for NCCL";
   }
   return "an answer";
 }
@@ -97,7 +98,8 @@ uint16_t FirstVersionOf(MessageType type) {
     case MessageType::kOpenDoor:
     case MessageType::kKnock:
     case MessageType::kTakeKnock:
-    case MessageType::kClosePipe: return 23;
+    case MessageType::kClosePipe:
+    case MessageType::kNcclSettings: return 23;
     default: return 1;
   }
 }

@@ -72,6 +72,7 @@ enum class MessageType : uint16_t {
   kKnock,
   kTakeKnock,
   kClosePipe,
+  kNcclSettings,
 };
 
 /// Returns a request's subject in words for people, such as "a place in a communicator".
@@ -527,6 +528,16 @@ struct ProbeRequest {
 struct ProbeReply {
   uint64_t bytes = 0;  ///< 0: there is more to measure.
   char progress[120] = {};
+};
+
+/// Asks for what the provider sets for stock NCCL; needs no session. Tail of the answer: the
+/// settings, as EncodeNcclSettings writes them.
+struct NcclSettingsRequest {
+  static constexpr MessageType kType = MessageType::kNcclSettings;
+  uint32_t reserved = 0;
+};
+struct NcclSettingsReply {
+  uint32_t reserved = 0;
 };
 
 /// Returns the length of a plain struct in a version of the protocol.
