@@ -26,7 +26,7 @@ class NcclConfigTest : public ::testing::Test {
   std::string Problem(const std::string& text) {
     const Result<Config> config = Load(text);
     if (config.ok()) return "nothing";
-    const std::string& what = config.status().message();
+    const std::string what = config.status().message();
     EXPECT_EQ(what.rfind(path_ + ":", 0), 0u) << what;
     return what.substr(path_.size() + 1);
   }
