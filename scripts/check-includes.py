@@ -67,6 +67,7 @@ DAEMON_LAYERS = [
     ["daemon/access"],
     ["daemon/page"],
     ["daemon/api"],
+    ["daemon/ras"],
     ["daemon/main"],
 ]
 DAEMON = [module for layer in DAEMON_LAYERS for module in layer]

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -35,6 +37,23 @@ void CopyAddress(const NetworkAddress& address, __be32* words, __be16* port) {
   }
 }
 
+/// Returns the number of the control group among the attributes of an answer, since Linux 5.8.
+std::optional<uint64_t> ControlGroupIn(std::span<const char> attributes) {
+  while (attributes.size() >= sizeof(rtattr)) {
+    rtattr header;
+    std::memcpy(&header, attributes.data(), sizeof header);
+    if (header.rta_len < sizeof header || header.rta_len > attributes.size()) break;
+    uint64_t number = 0;
+    if (header.rta_type == INET_DIAG_CGROUP_ID && header.rta_len == RTA_LENGTH(sizeof number)) {
+      std::memcpy(&number, attributes.data() + RTA_LENGTH(0), sizeof number);
+      return number;
+    }
+    attributes = attributes.subspan(
+        std::min(attributes.size(), static_cast<size_t>(RTA_ALIGN(header.rta_len))));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<LoopbackPeers> LoopbackPeers::Open() {
@@ -44,6 +63,12 @@ Result<LoopbackPeers> LoopbackPeers::Open() {
 }
 
 std::optional<uid_t> LoopbackPeers::UserOf(const NetworkAddress& peer, const NetworkAddress& own) {
+  const std::optional<LoopbackPeer> found = Find(peer, own);
+  return found.has_value() ? std::optional(found->user) : std::nullopt;
+}
+
+std::optional<LoopbackPeer> LoopbackPeers::Find(const NetworkAddress& peer,
+                                                const NetworkAddress& own) {
   if (peer.family() != own.family() || peer.empty()) return std::nullopt;
   if (!Ask(peer, own)) return std::nullopt;
   return ReadAnswer();
@@ -73,7 +98,7 @@ bool LoopbackPeers::Ask(const NetworkAddress& peer, const NetworkAddress& own) {
                 sizeof kernel) == static_cast<ssize_t>(sizeof question);
 }
 
-std::optional<uid_t> LoopbackPeers::ReadAnswer() {
+std::optional<LoopbackPeer> LoopbackPeers::ReadAnswer() {
   for (int i = 0; i < kMostDatagrams; ++i) {
     alignas(nlmsghdr) std::array<char, kAnswerBytes> bytes;
     const ssize_t length = recv(socket_.get(), bytes.data(), bytes.size(), 0);
@@ -88,7 +113,9 @@ std::optional<uid_t> LoopbackPeers::ReadAnswer() {
     std::memcpy(&answer, bytes.data() + NLMSG_HDRLEN, sizeof answer);
     // A socket that no process holds has no inode, and its user would be read as root.
     if (answer.idiag_inode == 0) return std::nullopt;
-    return answer.idiag_uid;
+    const size_t begin = std::min<size_t>(NLMSG_ALIGN(kWholeBytes), static_cast<size_t>(length));
+    return LoopbackPeer{answer.idiag_uid, ControlGroupIn(std::span<const char>(bytes).subspan(
+                                              begin, static_cast<size_t>(length) - begin))};
   }
   return std::nullopt;
 }

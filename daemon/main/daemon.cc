@@ -123,7 +123,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(
     self->Stop();
   });
   daemon->gate_ = std::make_shared<EngineGate>(daemon->engine_.get());
-  HZ_RETURN_IF_ERROR(daemon->server_->Serve(daemon->gate_, std::move(accounts)));
+  HZ_RETURN_IF_ERROR(daemon->server_->Serve(daemon->gate_, accounts));
   const std::shared_ptr<TokenStore> tokens =
       TokenStore::Open(config.state_path, [] { return static_cast<int64_t>(UnixSeconds()); });
   HZ_ASSIGN_OR_RETURN(daemon->api_,
@@ -131,6 +131,11 @@ Result<std::unique_ptr<Daemon>> Daemon::Create(
   HZ_ASSIGN_OR_RETURN(daemon->http_, OpenHttp(config, tokens, daemon->api_->handler(), listening));
   HZ_ASSIGN_OR_RETURN(daemon->http_door_,
                       HttpDoor::Open(config.http, daemon->http_.get(), &daemon->loop()));
+  if (!config.ras.listen.empty()) {
+    HZ_ASSIGN_OR_RETURN(daemon->ras_,
+                        RasServer::Start(config, daemon->gate_, daemon->events_.get(),
+                                         std::move(accounts), listening, &daemon->loop()));
+  }
   CloseUnused(listening.get());
   if (!config.sources.sources.empty()) {
     HZ_RETURN_IF_ERROR(daemon->PollSources(config.sources));
@@ -179,6 +184,7 @@ void Daemon::Run(const std::function<void()>& on_listening,
   engine_->Stop("it was stopped by its operator");
   // Subscribers still hear that the daemon ends.
   events_->Flush(kLastEventsWithin);
+  if (ras_ != nullptr) ras_->Close();
   const bool http_closed = http_->Close();
   // Destroys the engine's sessions too, and with them what they keep of the receptions'.
   engine_.reset();

@@ -13,6 +13,7 @@
 #include "daemon/http/http_server.h"
 #include "daemon/main/engine.h"
 #include "daemon/main/http_door.h"
+#include "daemon/ras/ras_server.h"
 #include "daemon/sources/source_poller.h"
 #include "src/base/status.h"
 #include "src/transport/listening_sockets.h"
@@ -62,6 +63,7 @@ class Daemon {
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<HttpDoor> http_door_;
+  std::unique_ptr<RasServer> ras_;  ///< nullptr: NCCL's RAS clients are not answered.
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<EngineGate> gate_;
   std::unique_ptr<SourcePoller> sources_;  ///< nullptr: no cloud is asked.
