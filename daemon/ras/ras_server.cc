@@ -35,8 +35,13 @@ constexpr std::chrono::milliseconds kRestFor(100);
 /// the engine make two in a second at most, whatever it asks.
 constexpr uint64_t kFreshNs = 500'000'000;
 
-/// Bytes of the daemon's memory that a connection is charged for: its lines, and events that wait.
-constexpr int64_t kRasConnectionBytes = 80 << 10;
+/// Bytes of the daemon's memory that a connection is charged for: its lines, events that wait, and
+/// what the kernel keeps (twice kUnreadBytes).
+constexpr int64_t kRasConnectionBytes = 256 << 10;
+
+/// Bytes that the kernel keeps for a client that does not read. The memory counts as the daemon's,
+/// so it is less than the kernel would choose.
+constexpr int kUnreadBytes = 64 << 10;
 
 /// Returns the address to listen at; an empty one where it is none.
 NetworkAddress AddressOf(const RasConfig& config) {
@@ -192,6 +197,7 @@ Status RasServer::Admit(FileDescriptor* socket, const NetworkAddress& peer) {
   HZ_ASSIGN_OR_RETURN(paid->memory, account->Take(Resource::kMemory, kRasConnectionBytes));
   const int on = 1;
   setsockopt(socket->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(socket->get(), SOL_SOCKET, SO_SNDBUF, &kUnreadBytes, sizeof kUnreadBytes);
   HZ_ASSIGN_OR_RETURN(std::shared_ptr<ByteStream> stream,
                       ByteStream::Make(&services_->context, socket, nullptr));
   const uint64_t number = next_number_++;
