@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <memory>
-#include <regex>
 #include <string>
 #include <thread>
 #include <vector>
