@@ -23,6 +23,18 @@ uid_t UnmappedUser() {
 
 }  // namespace
 
+// Containers that are not recognized by an id, such as those of LXC or systemd-nspawn, have groups
+// at the top, or in machine.slice.
+bool IsHostGroup(const std::string& path) {
+  const std::string top = path.substr(0, path.find('/', 1));
+  const bool is_known =
+      top == "/" || top == "/init.scope" || top == "/system.slice" || top == "/user.slice";
+  // ContainerOf trusts no name below user.slice, where users make groups of their own. Here such a
+  // name makes nobody more than it is.
+  const std::string below = top == "/user.slice" ? path.substr(top.size()) : path;
+  return is_known && ContainerOf(below).empty();
+}
+
 RasCallers::RasCallers(const TenantsConfig& config, LoopbackPeers peers)
     : containers_are_tenants_(config.identity == "cgroup"),
       nobody_(UnmappedUser()),
@@ -50,9 +62,10 @@ Result<HttpCaller> RasCallers::Identify(const NetworkAddress& peer, const Networ
         "containers are tenants of their own here, and this is a container's connection, or may be "
         "one: use `harmonaize status` there");
   }
+  const bool is_operator = privileged && group.has_value() && IsHostGroup(*group);
   const uid_t user = subordinate_ids_.OwnerOf(found->user);
   HttpCaller caller{.tenant = {user, user, user, fmt::format("uid {}", user)},
-                    .scope = privileged && is_outside ? HttpScope::kOperator : HttpScope::kTenant,
+                    .scope = is_operator ? HttpScope::kOperator : HttpScope::kTenant,
                     .name = {}};
   caller.name = caller.tenant.name;
   return caller;

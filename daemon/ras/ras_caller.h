@@ -14,14 +14,18 @@
 
 namespace harmonaize::daemon {
 
+/// Returns whether a control group of this path is one of the host's own processes: the hierarchy's
+/// root, or a service's or a session's as systemd makes them, and no container's below.
+bool IsHostGroup(const std::string& path);
+
 /// Finds out who asks over loopback. A TCP connection has no credentials, but the kernel knows
 /// whose process made the other end. Thread: one.
 ///
-/// A user is a tenant, as elsewhere. Root, and the daemon's own user, are operators. But a process
-/// in a container (ContainerOf) that shares the host's network is none, whatever its user is called
-/// there: it may be root without being the host's. Where containers are tenants of their own
-/// (tenants.identity = "cgroup") a container's process is refused, and so is one whose control
-/// group is not known: it has its own socket's commands.
+/// A user is a tenant, as elsewhere. Root, and the daemon's own user, are operators where the
+/// process is the host's (IsHostGroup): a container that shares the host's network may have a root
+/// that is not the host's. Where containers are tenants of their own (tenants.identity = "cgroup")
+/// a container's process is refused, and so is one whose control group is not known: it has its own
+/// socket's commands.
 class RasCallers {
  public:
   static Result<RasCallers> Open(const TenantsConfig& config);
