@@ -23,6 +23,7 @@
 #include "plugins/nccl-abi/env.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/eventually.h"
+#include "tests/support/hostile_session.h"
 #include "tests/support/other_users.h"
 
 namespace harmonaize::testing {
@@ -321,6 +322,20 @@ TEST(NcclEnv, SettingsChangeOnSighup) {
   reload("[nccl.settings]\nNCCL_NET_PLUGIN = \"/tmp/evil.so\"\n");
   EXPECT_TRUE(daemon.WaitForLog("settings for NCCL stay as they were"));
   expect("7");
+}
+
+/// A request for settings that is not as long as it should be.
+struct TooLong {
+  static constexpr MessageType kType = MessageType::kNcclSettings;
+  uint64_t words[2] = {};
+};
+
+TEST(NcclEnv, TheDaemonAnswersInASessionToo) {
+  const DaemonProcess daemon(kSettings);
+  HostileSession session(daemon.socket_path());
+  EXPECT_TRUE(session.Ask(NcclSettingsRequest{}).ok());
+  EXPECT_FALSE(session.Ask(TooLong{}).ok());
+  EXPECT_TRUE(session.Ask(NcclSettingsRequest{}).ok()) << "a wrong request ends no session";
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@
 
 #include "nccl.h"
 #include "src/base/file_descriptor.h"
+#include "tests/support/cluster.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/eventually.h"
 #include "tests/support/other_users.h"
@@ -211,6 +212,60 @@ TEST(Ras, StreamsEventsToWhoWatches) {
   // Who watches may ask, and is then done.
   EXPECT_NE(lifecycle.Status().find("Job summary"), std::string::npos);
   EXPECT_TRUE(lifecycle.ended());
+}
+
+TEST(Ras, CountsRanksOfOtherHosts) {
+  TestCluster cluster(2, kConfig, "", "", true);
+  int stay[2];
+  ASSERT_EQ(pipe2(stay, O_CLOEXEC), 0);
+  HostedRanks ranks(&cluster, {0, 1, 1});
+  ranks.Start([&](int rank) {
+    close(stay[1]);
+    const ncclComm_t comm = ranks.Join(rank);
+    char byte = 0;
+    while (read(stay[0], &byte, 1) > 0) {
+    }
+    return comm != nullptr && ncclCommDestroy(comm) == ncclSuccess ? 0 : 1;
+  });
+  const std::string text =
+      AnswerWith(RasPortOf(cluster.daemon(0)),
+                 "    0         1         2       1-2         3         1   RUNNING      OK\n");
+  EXPECT_NE(text.find("OTHER NODES\n  2 ranks of these communicators are on other nodes"),
+            std::string::npos)
+      << text;
+  const json answer = JsonOf(RasPortOf(cluster.daemon(1)));
+  const json& communicator = answer["communicators"][0];
+  EXPECT_EQ(communicator["ranks_count"], 2);
+  ASSERT_EQ(communicator["missing_ranks_count"], 1);
+  const json& elsewhere = communicator["missing_ranks"][0];
+  EXPECT_EQ(elsewhere["rank"], 0);
+  EXPECT_EQ(elsewhere["host"], "node-0");
+  EXPECT_EQ(elsewhere["status"]["unresponsive"], false);
+  // A process of rank 1's host does not tell where rank 0 is.
+  EXPECT_EQ(answer.dump().find("127.0.0."), std::string::npos);
+  close(stay[0]);
+  close(stay[1]);
+  for (const int status : ranks.Wait()) EXPECT_EQ(status, 0);
+}
+
+TEST(Ras, NamesTheRanksForWhichACommunicatorWaits) {
+  const DaemonProcess daemon(kConfig, true);
+  const uint16_t port = RasPortOf(daemon);
+  const pid_t rank = StartAs(geteuid(), [] {
+    ncclUniqueId id;
+    ncclComm_t comm = nullptr;
+    if (ncclGetUniqueId(&id) != ncclSuccess) return 1;
+    static_cast<void>(ncclCommInitRank(&comm, 3, id, 1));
+    return 0;
+  });
+  const std::string text = AnswerWith(port, "      INIT  INCOMPLETE\n");
+  EXPECT_NE(text.find("  Missing communicator data from 2 ranks\n  The missing ranks: 0, 2\n"),
+            std::string::npos)
+      << text;
+  const json answer = JsonOf(port);
+  EXPECT_EQ(answer["communicators"][0]["ranks"][0]["status"]["init_state"], 7);
+  kill(rank, SIGKILL);
+  StatusOf(rank);
 }
 
 // ---------------------------------------------------------------------------------------------
