@@ -431,9 +431,10 @@ TEST_F(NcclEnvUsers, WhoStartsASetuidProgramSteersNothing) {
                            {"HARMONAIZE_NCCL_SETTINGS", "NCCL_IB_TC"},
                            {"NCCL_SOCKET_IFNAME", "chosen-by-alice"},
                            {"NCCL_NET_PLUGIN", "/tmp/evil.so"}});
-    EXPECT_EQ(ran.text,
-              "NCCL_SOCKET_IFNAME=lo\nNCCL_IB_TC=106\nNCCL_NET_PLUGIN is not set\nNCCL_NET="
-              "Socket\n");
+    // A leak sanitizer complains after that: the kernel lets nobody look into such a process.
+    EXPECT_TRUE(ran.text.starts_with(
+        "NCCL_SOCKET_IFNAME=lo\nNCCL_IB_TC=106\nNCCL_NET_PLUGIN is not set\nNCCL_NET=Socket\n"))
+        << ran.text;
     kill(daemon, SIGTERM);
     EXPECT_EQ(StatusOf(daemon), 0);
   });
