@@ -350,8 +350,8 @@ TEST(ClusterReleasesApart, HostsThatAreFurtherApartSaySo) {
     ASSERT_EQ(others.size(), 1u);
     const std::string why = others.begin()->get<std::string>();
     EXPECT_NE(why.find("of the protocol between daemons"), std::string::npos) << why;
-    EXPECT_NE(why.find("versions 9 to 10"), std::string::npos) << why;
-    EXPECT_NE(why.find("versions 6 to 8"), std::string::npos) << why;
+    EXPECT_NE(why.find("versions 10 to 11"), std::string::npos) << why;
+    EXPECT_NE(why.find("versions 6 to 9"), std::string::npos) << why;
     EXPECT_NE(why.find(which), std::string::npos) << why;
     const Ended table = RunCommand({"status"}, cluster->daemon(1).socket_path());
     EXPECT_NE(table.output.find("it cannot work with "), std::string::npos) << table.output;
