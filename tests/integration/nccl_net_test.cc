@@ -67,12 +67,23 @@ class NcclNet : public ::testing::Test {
     board_->there[slot].store(true);
   }
   NetHandle Await(int slot) {
-    while (!board_->there[slot].load()) sched_yield();
+    AwaitThat([&] { return board_->there[slot].load(); });
     return board_->handles[slot];
   }
   void ReachStage(int stage) { board_->stage.store(stage); }
   void AwaitStage(int stage) {
-    while (board_->stage.load() < stage) sched_yield();
+    AwaitThat([&] { return board_->stage.load() >= stage; });
+  }
+  /// Waits, and fails the process after two minutes.
+  static void AwaitThat(const std::function<bool()>& reached) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (!reached()) {
+      if (std::chrono::steady_clock::now() > until) {
+        ADD_FAILURE() << "the other process has not come so far";
+        abort();
+      }
+      sched_yield();
+    }
   }
 
   /// Makes a connection from the process that calls Connect to the one that calls Accept.
@@ -864,7 +875,6 @@ TEST_F(NcclNet, TheDeathOfTheOtherProcessEndsWhatWaits) {
         void* const send = Connect(&process, own);
         NetRequest request = process.net.Send(send, data.data(), data.size(), 1);
         process.net.Wait(&request);
-        ReachStage(1);
         pause();
       }
       void* const receive = Accept(&process, own);
