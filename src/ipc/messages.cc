@@ -57,6 +57,7 @@ const char* RequestName(MessageType type) {
     case MessageType::kTakeKnock: return "the next process at its door";
     case MessageType::kClosePipe: return "the end of a pipe";
     case MessageType::kNcclSettings: return "the provider's settings for NCCL";
+    case MessageType::kOpenProfile: return "a ring for profiler events";
   }
   return "an answer";
 }
@@ -99,7 +100,8 @@ uint16_t FirstVersionOf(MessageType type) {
     case MessageType::kKnock:
     case MessageType::kTakeKnock:
     case MessageType::kClosePipe:
-    case MessageType::kNcclSettings: return 23;
+    case MessageType::kNcclSettings:
+    case MessageType::kOpenProfile: return 23;
     default: return 1;
   }
 }

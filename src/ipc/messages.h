@@ -73,6 +73,7 @@ enum class MessageType : uint16_t {
   kTakeKnock,
   kClosePipe,
   kNcclSettings,
+  kOpenProfile,
 };
 
 /// Returns a request's subject in words for people, such as "a place in a communicator".
@@ -537,6 +538,19 @@ struct NcclSettingsRequest {
   uint32_t reserved = 0;
 };
 struct NcclSettingsReply {
+  uint32_t reserved = 0;
+};
+
+/// Has the daemon read the events of NCCL's profiler that the process writes into a ring. Carries
+/// the ring's memfd (ProfileRing), as MapAndSeal requires it. A session has one ring.
+struct OpenProfileRequest {
+  static constexpr MessageType kType = MessageType::kOpenProfile;
+  /// NCCL's hash of the id of the first communicator; 0: not known. A process that has said neither
+  /// a job's name nor a group belongs to the job of this communicator.
+  uint64_t communicator = 0;
+};
+struct OpenProfileReply {
+  uint32_t events = 0;  ///< The events that the provider wants, of ProfileEvents; 0: none.
   uint32_t reserved = 0;
 };
 
