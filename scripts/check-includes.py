@@ -45,6 +45,7 @@ DAEMON_LAYERS = [
     ["daemon/host"],
     ["daemon/tenant"],
     ["daemon/jobs"],
+    ["daemon/profiles"],
     ["daemon/promises"],
     ["daemon/cluster"],
     ["daemon/links", "daemon/transfer"],

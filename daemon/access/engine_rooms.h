@@ -22,6 +22,7 @@ class Membership;
 class Offers;
 class Sizing;
 class ProbeService;
+class Profiles;
 class RequirementsBook;
 class SessionKeeper;
 class TenantTable;
@@ -37,6 +38,7 @@ class EngineRooms {
   virtual TenantTable& tenants() = 0;
   virtual Membership& membership() = 0;
   virtual ProbeService& probes() = 0;
+  virtual Profiles& profiles() = 0;
   virtual const Executor& executor() const = 0;
   virtual const HostTuning& tuning() const = 0;
   virtual ReportSources report_sources() = 0;

@@ -432,6 +432,11 @@ Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMess
                         TakeBuffer(*connection->account(), header, message));
     region = Share(std::move(lent));
   }
+  if (header.type == MessageType::kOpenProfile) {
+    HZ_ASSIGN_OR_RETURN(std::unique_ptr<RegionMemory> ring,
+                        MapProfileRing(*connection->account(), header, message));
+    region = Share(std::move(ring));
+  }
   // Closes the descriptors at once: the engine may be behind, and descriptors are what a daemon
   // runs out of first.
   message.descriptors.clear();

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "src/ipc/profile_ring.h"
 #include "src/memory/memory_node.h"
 #include "src/memory/missing_pages.h"
 #include "src/memory/shared_memory.h"
@@ -79,6 +80,24 @@ Result<std::unique_ptr<RegionMemory>> TakeBuffer(Account& account, const Message
       MapAndSeal(message.descriptors.front().get(), request.bytes, HugePageFiles::kAccept)
           .status());
   memory->descriptor = std::move(message.descriptors.front());
+  return memory;
+}
+
+Result<std::unique_ptr<RegionMemory>> MapProfileRing(Account& account, const MessageHeader& header,
+                                                     ControlMessage& message) {
+  HZ_RETURN_IF_ERROR(DecodeBody<OpenProfileRequest>(header, message.bytes).status());
+  if (message.descriptors.size() != 1) {
+    return InvalidArgument("a ring for profiler events comes with one descriptor");
+  }
+  auto memory = std::make_unique<RegionMemory>();
+  HZ_ASSIGN_OR_RETURN(memory->place, account.Take(Resource::kRegions, 1));
+  HZ_ASSIGN_OR_RETURN(memory->bytes, account.Take(Resource::kRegisteredBytes,
+                                                  static_cast<int64_t>(sizeof(ProfileRing))));
+  HZ_ASSIGN_OR_RETURN(memory->mapping,
+                      MapAndSeal(message.descriptors.front().get(), sizeof(ProfileRing)));
+  memory->guard = FaultGuard(memory->mapping.data(), memory->mapping.size());
+  HZ_RETURN_IF_ERROR(MissingPages::Refuse(memory->mapping.data(), memory->mapping.size()));
+  MissingPages::BringIn(memory->mapping.data(), memory->mapping.size());
   return memory;
 }
 

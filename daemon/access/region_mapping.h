@@ -26,4 +26,9 @@ Result<std::unique_ptr<RegionMemory>> MapRegion(Account& account, const MessageH
 Result<std::unique_ptr<RegionMemory>> TakeBuffer(Account& account, const MessageHeader& header,
                                                  ControlMessage& message);
 
+/// Maps the ring that an OpenProfileRequest brought, as MapRegion does a region. Requires: as
+/// MapRegion. Returns the errors of MapRegion.
+Result<std::unique_ptr<RegionMemory>> MapProfileRing(Account& account, const MessageHeader& header,
+                                                     ControlMessage& message);
+
 }  // namespace harmonaize::daemon

@@ -8,6 +8,7 @@
 #include "daemon/communicator/communicator.h"
 #include "daemon/formation/membership.h"
 #include "daemon/probing/probe_service.h"
+#include "daemon/profiles/profiles.h"
 #include "daemon/reports/explain_communicator.h"
 #include "daemon/reports/explain_report.h"
 #include "daemon/reports/status_report.h"
@@ -99,6 +100,7 @@ class Request {
       case MessageType::kFetchPart:
         return AnswerCheckpointRequest(rooms_, session_, connection_, header_, message_,
                                        std::move(region_));
+      case MessageType::kOpenProfile: return OpenProfile();
     }
     return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));
   }
@@ -391,6 +393,13 @@ class Request {
                                                .admitted = 1});
         });
     return Status::Ok();
+  }
+
+  Status OpenProfile() {
+    HZ_ASSIGN_OR_RETURN(const OpenProfileRequest request, Decode<OpenProfileRequest>());
+    HZ_ASSIGN_OR_RETURN(const uint32_t events,
+                        rooms_.profiles().Open(session_, request.communicator, std::move(region_)));
+    return Reply(OpenProfileReply{.events = events});
   }
 
   Status ReportStatus() {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 
 #include "daemon/config/state_directory.h"
@@ -140,6 +141,27 @@ std::string SharesTemplate(const Config& config) {
   return text.empty() ? "# [[share]]\n# user = \"alice\"\n# weight = 4\n# priority = 0\n" : text;
 }
 
+/// Returns the names of the events, in the order of their bits.
+std::vector<std::string> NamesOfProfilerEvents(uint32_t events) {
+  std::vector<std::string> names;
+  for (const ProfileEventName& one : ProfileEventNames()) {
+    if ((events & one.event) != 0) names.emplace_back(one.name);
+  }
+  return names;
+}
+
+void ReadProfiler(TomlReader& reader, ProfilerConfig* profiler) {
+  std::vector<std::string_view> choices;
+  for (const ProfileEventName& one : ProfileEventNames()) choices.push_back(one.name);
+  std::vector<std::string> names = NamesOfProfilerEvents(profiler->events);
+  reader.Choices("profiler.events", choices, &names);
+  profiler->events = 0;
+  for (const ProfileEventName& one : ProfileEventNames()) {
+    const bool is_wanted = std::find(names.begin(), names.end(), one.name) != names.end();
+    if (is_wanted) profiler->events |= one.event;
+  }
+}
+
 Status Read(TomlReader& reader, Config* config) {
   // Upper bound of values without a natural limit: more than any host has.
   constexpr int64_t kMany = int64_t{1} << 40;
@@ -224,6 +246,7 @@ Status Read(TomlReader& reader, Config* config) {
                  &config->quota.outstanding_operations);
   ReadShares(reader, config);
   ReadPolicy(reader, &config->policy);
+  ReadProfiler(reader, &config->profiler);
   reader.String("http.listen", &config->http.listen);
   reader.String("http.certificate_file", &config->http.certificate_file);
   reader.String("http.key_file", &config->http.key_file);
@@ -382,6 +405,9 @@ certificate_file = {}         # for TLS, which only loopback addresses may do wi
 key_file = {}
 names = [{}]                      # by which callers reach it, beside localhost and the address
 
+[profiler]                      # events of NCCL's own profiler that jobs tell of (docs/nccl-profiler.md)
+events = [{}]
+
 # The policy bounds what tenants get of what they ask for (docs/requirements.md). A daemon reads it
 # anew on SIGHUP.
 {}
@@ -425,8 +451,9 @@ listen = {}                   # a loopback address, as 127.0.0.1:28028; "": nowh
       TomlText(config.events.nats.ca_file), TomlText(config.events.nats.subject_prefix),
       config.events.nats.keep_bytes, config.events.nats.keep_seconds, TomlText(config.http.listen),
       TomlText(config.http.certificate_file), TomlText(config.http.key_file),
-      TomlList(config.http.names), PolicyTemplate(config.policy), SourcesTemplate(config),
-      NcclTemplate(config.nccl), TomlText(config.ras.listen), SharesTemplate(config));
+      TomlList(config.http.names), TomlList(NamesOfProfilerEvents(config.profiler.events)),
+      PolicyTemplate(config.policy), SourcesTemplate(config), NcclTemplate(config.nccl),
+      TomlText(config.ras.listen), SharesTemplate(config));
 }
 
 }  // namespace harmonaize::daemon

@@ -9,6 +9,7 @@
 #include "daemon/config/policy.h"
 #include "src/base/status.h"
 #include "src/base/version_range.h"
+#include "src/ipc/profile_record.h"
 #include "src/planner/stated_costs.h"
 
 namespace harmonaize::daemon {
@@ -253,6 +254,14 @@ struct LogConfig {
   double tenant_lines_per_second = 10;
 };
 
+/// Which events of NCCL's profiler are recorded (docs/nccl-profiler.md).
+struct ProfilerConfig {
+  /// Events that processes are to tell of, of ProfileEvents; 0: none. Steps and the control of
+  /// NCCL's proxy threads are many, and left out.
+  uint32_t events = kProfileGroups | kProfileCollectives | kProfilePointToPoint |
+                    kProfileProxyOperations | kProfileKernels | kProfileCopyCollectives;
+};
+
 /// The provider's configuration of one daemon; every value has a default that works.
 struct Config {
   std::string socket_path;
@@ -306,6 +315,7 @@ struct Config {
   LogConfig log;
   NcclConfig nccl;
   RasConfig ras;
+  ProfilerConfig profiler;
 };
 
 /// Returns the defaults, with the values of the file `path` on top of them unless `path` is empty.

@@ -70,6 +70,10 @@ JobIdentity JobOfUniqueId(const UniqueId& id, uint32_t tenant) {
   return Derive("unique id", tenant, std::as_bytes(std::span(&id, 1)));
 }
 
+JobIdentity JobOfNcclCommunicator(uint64_t id, uint32_t tenant) {
+  return Derive("nccl communicator", tenant, std::as_bytes(std::span(&id, 1)));
+}
+
 std::vector<uint8_t> EncodeJob(const JobIdentity& id) {
   if (id.none()) return {};
   return {id.bytes.begin(), id.bytes.end()};

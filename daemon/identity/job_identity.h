@@ -53,6 +53,10 @@ JobIdentity JobOfName(std::string_view name, uint32_t tenant);
 /// its ranks claim no job.
 JobIdentity JobOfUniqueId(const UniqueId& id, uint32_t tenant);
 
+/// Returns the id of the job of an NCCL communicator that NCCL itself carries out, where the
+/// processes of its ranks claim no job. `id` is NCCL's hash of the communicator's id.
+JobIdentity JobOfNcclCommunicator(uint64_t id, uint32_t tenant);
+
 // Ids as messages of the cluster hold them: 16 bytes, or none.
 
 std::vector<uint8_t> EncodeJob(const JobIdentity& id);

@@ -38,6 +38,7 @@ struct Job {
   int communicators = 0;     ///< Number of its communicators that are here.
   int forming = 0;           ///< Number of its communicators that wait for ranks at this home.
   int agents = 0;            ///< Number of its agents on this host.
+  int profiled = 0;          ///< Number of its processes whose NCCL tells of profiler events.
   EndedCommunicators ended_communicators = {};
   RecentNumbers heard = {};  ///< Event::unique of its last events.
   /// How long its operations took here; nullopt until somebody wants to know.
@@ -48,8 +49,9 @@ struct Job {
   /// Returns the name, or the beginning of the id, for people.
   std::string label() const { return name.empty() ? id.text().substr(0, 8) : name; }
 
-  /// Returns whether it has communicators here, formed or not, or an agent.
-  bool is_here() const { return communicators > 0 || forming > 0 || agents > 0; }
+  /// Returns whether it has communicators here, formed or not, an agent, or a process whose NCCL
+  /// tells of profiler events.
+  bool is_here() const { return communicators > 0 || forming > 0 || agents > 0 || profiled > 0; }
 };
 
 /// The jobs that are on this host, or were a moment ago. Thread: engine.
@@ -72,8 +74,8 @@ class JobTable {
   /// Notes that a communicator of the job has gone, and what it did. A job without communicators is
   /// kept for a while, so that people can still look at it.
   void Remove(Job* job, const EndedCommunicators& ended);
-  /// Adds one to a count of the job's, which keeps it here: Job::forming or Job::agents. Throws
-  /// nothing.
+  /// Adds one to a count of the job's, which keeps it here: Job::forming, Job::agents or
+  /// Job::profiled. Throws nothing.
   static void Hold(Job* job, int Job::*count) noexcept;
   /// Takes it away again. Throws nothing.
   void Release(Job* job, int Job::*count) noexcept;
@@ -89,12 +91,12 @@ class JobTable {
   std::map<Key, std::unique_ptr<Job>> jobs_;
 };
 
-/// Keeps a job in the table while a communicator of it forms, or an agent of it is here. Requires:
-/// the table lives longer.
+/// Keeps a job in the table while a communicator of it forms, an agent of it is here, or a process
+/// of it tells of profiler events. Requires: the table lives longer.
 class JobHold {
  public:
   JobHold() = default;
-  /// `count` is Job::forming or Job::agents.
+  /// `count` is Job::forming, Job::agents or Job::profiled.
   JobHold(JobTable* table, Job* job, int Job::*count) : table_(table), job_(job), count_(count) {
     JobTable::Hold(job, count);
   }

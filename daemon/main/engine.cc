@@ -448,6 +448,7 @@ void Engine::LoseSession(uint32_t id, const std::string& why, SessionEnd end) {
 }
 
 void Engine::TellLoss(Session& session, const std::string& why, SessionEnd end) {
+  profiles_.Close(session.id());
   membership_->LoseSession(session, why, end);
   session.loss_told = true;
 }

@@ -32,6 +32,7 @@
 #include "daemon/offers/offers.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/probing/probe_service.h"
+#include "daemon/profiles/profiles.h"
 #include "daemon/requirements/requirements_book.h"
 #include "daemon/runtime/background.h"
 #include "daemon/runtime/event_loop.h"
@@ -79,6 +80,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   TenantTable& tenants() override { return tenants_; }
   Membership& membership() override { return *membership_; }
   ProbeService& probes() override { return *probes_; }
+  Profiles& profiles() override { return profiles_; }
   const Executor& executor() const override { return *executor_; }
   const HostTuning& tuning() const override { return tuning_; }
   ReportSources report_sources() override;
@@ -193,6 +195,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::optional<Sizing> sizing_;                         ///< Likewise.
   std::optional<CheckpointKeeper> checkpoints_;          ///< Likewise.
   std::optional<UsageLedger> usage_;
+  Profiles profiles_{&jobs_, config_.profiler.events};
   // Declared last: their threads post to this engine.
   Background background_;
   HostTuning tuning_;

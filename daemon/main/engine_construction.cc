@@ -143,6 +143,7 @@ ReportSources Engine::report_sources() {
           .agents = agents_.has_value() ? &*agents_ : nullptr,
           .offers = offers_.has_value() ? &*offers_ : nullptr,
           .sizing = sizing_.has_value() ? &*sizing_ : nullptr,
+          .profiles = &profiles_,
           .usage = &*usage_};
 }
 

@@ -20,6 +20,7 @@ class HostTuning;
 class JobTable;
 class Offers;
 class PendingFormations;
+class Profiles;
 class SessionTable;
 class Sizing;
 class TenantTable;
@@ -48,6 +49,7 @@ struct ReportSources {
   const Agents* agents = nullptr;                ///< The same.
   const Offers* offers = nullptr;                ///< The same.
   const Sizing* sizing = nullptr;                ///< The same.
+  const Profiles* profiles = nullptr;
   UsageLedger* usage = nullptr;
 };
 
