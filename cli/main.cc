@@ -19,6 +19,7 @@
 #include "cli/offers/offers_command.h"
 #include "cli/plan/plan_command.h"
 #include "cli/probe/probe_command.h"
+#include "cli/profile/profile_command.h"
 #include "cli/promises/promises_command.h"
 #include "cli/requirements/requirements_command.h"
 #include "cli/run/run_command.h"
@@ -50,6 +51,7 @@ constexpr char kFooter[] =
     "  harmonaize drain --wait --restart --within 10min\n"
     "  harmonaize checkpoints list /data/llama\n"
     "  harmonaize explain --ranks 4 --collective AllReduce\n"
+    "  harmonaize profile llama\n"
     "  harmonaize requirements job.toml --explain\n"
     "  harmonaize plan --fabric fabric.toml --size 64M\n"
     "  harmonaize probe 10.0.0.1 10.0.0.2 -o fabric.toml\n"
@@ -74,6 +76,7 @@ int main(int argc, char** argv) {
   harmonaize::AddEventsCommand(app, command_line);
   harmonaize::AddDashboardCommand(app, command_line);
   harmonaize::AddExplainCommand(app, command_line);
+  harmonaize::AddProfileCommand(app, command_line);
   harmonaize::AddPlanCommand(app, command_line);
   harmonaize::AddProbeCommand(app, command_line);
   harmonaize::AddMaintenanceCommand(app, command_line);

@@ -17,6 +17,7 @@
 #include "daemon/api/offer_routes.h"
 #include "daemon/api/operator_routes.h"
 #include "daemon/api/page_routes.h"
+#include "daemon/api/profile_routes.h"
 #include "daemon/api/requirement_routes.h"
 #include "daemon/api/ticket_routes.h"
 #include "daemon/api/token_routes.h"
@@ -82,7 +83,7 @@ std::vector<HttpRoute> Api::Routes(const Config& config, const ApiServices& serv
         TokenRoutes(services, config.tenants), OperatorRoutes(services), NoticeRoutes(services),
         RequirementRoutes(services, config), OfferRoutes(services), TicketRoutes(services),
         CheckpointRoutes(services), AgentRoutes(services), ElasticityRoutes(services),
-        PageRoutes(services, std::move(page))}) {
+        ProfileRoutes(services), PageRoutes(services, std::move(page))}) {
     std::move(some.begin(), some.end(), std::back_inserter(routes));
   }
   return routes;

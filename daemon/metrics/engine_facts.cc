@@ -11,6 +11,7 @@
 #include "daemon/job_events/drain.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
+#include "daemon/profiles/profiles.h"
 #include "daemon/tenant/tenant_table.h"
 #include "src/base/clock.h"
 #include "src/base/wall_clock.h"
@@ -50,6 +51,7 @@ EngineFacts FactGatherer::Gather(const ReportSources& sources) {
   GatherCommunicators(sources, &facts);
   GatherAnnouncements(sources, &facts);
   GatherElastic(sources, &facts);
+  if (sources.profiles != nullptr) facts.profiles = sources.profiles->counts();
   GatherNetwork(sources, &facts);
   facts.gather_seconds = static_cast<double>(MonotonicNanoseconds() - begun_ns) * 1e-9;
   return facts;

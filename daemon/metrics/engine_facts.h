@@ -11,6 +11,7 @@
 #include "daemon/metrics/usage_ledger.h"
 #include "daemon/offers/offers.h"
 #include "daemon/plans/congestion.h"
+#include "daemon/profiles/profile_collector.h"
 #include "daemon/quota/holdings.h"
 #include "daemon/reports/report_sources.h"
 #include "daemon/sizing/sizing.h"
@@ -85,6 +86,7 @@ struct EngineFacts {
 
   AnnouncementFacts announcements;
   ElasticFacts elastic;
+  ProfileCollector::Counts profiles;  ///< What processes tell of NCCL's profiler events.
 
   bool in_cluster = false;
   uint64_t linked_daemons = 0;

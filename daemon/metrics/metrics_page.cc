@@ -166,6 +166,29 @@ void AddElastic(const ElasticFacts& facts, Page* page) {
   decisions.Add(sizing.grows, {{"kind", "grow"}}).Add(sizing.reclaims, {{"kind", "reclaim"}});
 }
 
+/// Processes tell of these events, and nobody checks it. The kinds are few and known, so that no
+/// process makes a series.
+void AddProfiles(const ProfileCollector::Counts& counts, Page* page) {
+  page->Gauge("profiled_processes", "Processes whose NCCL tells of profiler events.")
+      .Add(counts.rings);
+  Family events = page->Counter("profile_events_total",
+                                "Events of NCCL's profiler, as processes tell them; nobody checks "
+                                "it.");
+  for (int kind = 1; kind < kProfileKindCount; ++kind) {
+    events.Add(counts.records.events[static_cast<size_t>(kind)],
+               {{"kind", std::string(ProfileKindName(static_cast<ProfileKind>(kind)))}});
+  }
+  page->Counter("profile_lost_events_total",
+                "Events of NCCL's profiler that processes could not tell of, as they say.")
+      .Add(counts.records.lost);
+  page->Counter("profile_malformed_records_total",
+                "Records of processes that no profiler plugin writes.")
+      .Add(counts.records.malformed);
+  page->Counter("profile_reading_seconds_total",
+                "Time in which rings of profiler events were read.")
+      .Add(Seconds(counts.busy_ns));
+}
+
 void AddCommunicators(const EngineFacts& facts, Page* page) {
   static constexpr const char* kStates[] = {"ready", "revoked", "broken"};
   Family states = page->Gauge("communicators", "Communicators on this host, by their state.");
@@ -424,6 +447,7 @@ std::string MetricsPage(const EngineFacts& facts, const std::vector<NamedTenant>
   AddAnnouncements(facts.announcements, &page);
   AddElastic(facts.elastic, &page);
   AddCommunicators(facts, &page);
+  AddProfiles(facts.profiles, &page);
   AddUsage(tenants, &page);
   AddHoldings(facts, tenants, &page);
   AddTransport(facts, &page);
