@@ -21,7 +21,7 @@ set(HARMONAIZE_ROUND_ASAN
     hosts_communicators_test
     hosts_failures_test huge_pages_test jobs_test many_operations_test plan_changes_test
     random_operations_test streams_test windows_test
-    elastic_test front_door_test hostile_client_test hostile_test huge_page_holes_test hosts_kill_test
+    elastic_test front_door_test hostile_client_test hostile_test huge_page_holes_test hosts_kill_test nccl_profiler_test profile_ring_test
     kill_test log_test missing_pages_test service_test squatter_test)
 
 # Threads: whatever has more than one, and shares memory between them. Not here: what does all of its work on one
@@ -35,7 +35,7 @@ set(HARMONAIZE_ROUND_TSAN
     daemon_threads_test daemon_nats_test daemon_sources_test daemon_transfer_test daemon_provider_store_test hosts_checkpoints_test
     planner_test front_door_test
     aborts_test collectives_test hosts_test many_operations_test random_operations_test streams_test
-    elastic_test hosts_kill_test missing_pages_test)
+    elastic_test hosts_kill_test missing_pages_test nccl_profiler_events_test nccl_profiler_test profile_ring_test)
 
 # Of which CUDA's headers make other programs: the examples, and the binary interface of the headers; and an
 # installation, which others build against. All others are compiled by the commands that release has for them.

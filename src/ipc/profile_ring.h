@@ -71,7 +71,9 @@ inline bool WriteProfileWords(ProfileRing* ring, const ProfileWords& words) noex
     const uint64_t head = ring->head.load(std::memory_order_acquire);
     // Others took places meanwhile, which the daemon has read already.
     if (head > place) {
-      place = ring->tail.load(std::memory_order_relaxed);
+      const uint64_t tail = ring->tail.load(std::memory_order_relaxed);
+      if (tail == place) return false;  // The program has overwritten the ring.
+      place = tail;
       continue;
     }
     if (place - head >= kProfileSlots) return false;

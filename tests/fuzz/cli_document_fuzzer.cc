@@ -6,6 +6,7 @@
 
 #include "cli/explain/explain_table.h"
 #include "cli/json_view.h"
+#include "cli/profile/profile_table.h"
 #include "cli/status/communicator_table.h"
 #include "cli/status/flight_recorder.h"
 #include "cli/status/link_table.h"
@@ -46,7 +47,7 @@ void Run(std::string_view text) {
   const bool readable = ParseDocument(before).ok();
   for (const Result<std::string>& table :
        {StatusTable(before), ExplainTable(before), CommunicatorTable(before),
-        PlanHistoryTable(before), StuckTable(before)}) {
+        PlanHistoryTable(before), StuckTable(before), ProfileList(before), ProfileTable(before)}) {
     Require(table.ok() == readable, "whatever is a document is shown");
     RequireShowable(table);
   }

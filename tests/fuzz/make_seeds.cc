@@ -24,6 +24,7 @@
 #include "daemon/probing/probe_hello.h"
 #include "src/checkpoint/part_image.h"
 #include "src/ipc/messages.h"
+#include "src/ipc/profile_record.h"
 #include "src/ipc/unique_id.h"
 #include "src/transport/link/handshake.h"
 #include "src/transport/tcp/wire.h"
@@ -393,12 +394,38 @@ void AddPartImages(const Seeds& seeds) {
   add("overlapping", {halves[0], halves[1]});
 }
 
+/// A process that writes records of all kinds, and one that leaves a hole. The steps are those of
+/// the target.
+void AddProfileRings(const Seeds& seeds) {
+  constexpr uint8_t kWrite = 0;
+  constexpr uint8_t kSetTail = 2;
+  constexpr uint8_t kRead = 5;
+  constexpr uint8_t kLater = 6;
+  const ProfiledCommunicator communicator{
+      .communicator = 1, .id = 7, .ranks = 8, .rank = 3, .hosts = 2, .name = "world"};
+  Seed all;
+  all.Put(kWrite).Put(communicator);
+  for (int kind = 1; kind < kProfileKindCount; ++kind) {
+    const ProfileRecord record{.kind = static_cast<ProfileKind>(kind),
+                               .function = static_cast<ProfileFunction>(kind),
+                               .communicator = 1,
+                               .kernels = 2,
+                               .duration_ns = 5000,
+                               .bytes = 4096};
+    all.Put(kWrite).Put(record).Put(kRead);
+  }
+  seeds.Add("all kinds", all);
+  seeds.Add("hole",
+            Seed().Put(kSetTail).Put(uint64_t{1}).Put(kRead).Put(kLater).Put(kLater).Put(kRead));
+}
+
 void Make(const std::filesystem::path& folder) {
   AddPeers({folder, "cluster_peer"});
   AddTenants({folder, "tenant"});
   AddControlMessages({folder, "control_message"});
   AddClusterMessages({folder, "cluster_message"});
   AddUniqueIds({folder, "unique_id"});
+  AddProfileRings({folder, "profile_ring"});
   AddProbeHellos({folder, "probe_hello"});
   AddStartConfirmations({folder, "start_confirmation"});
   AddHandshakes({folder, "handshake"});

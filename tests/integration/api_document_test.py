@@ -89,6 +89,8 @@ def right_calls(job, event):
         "GET /v1/jobs/{job}/ranks": (everybody, of_job),
         "GET /v1/jobs/{job}/flight": (everybody, of_job),
         "GET /v1/jobs/{job}/stuck": (everybody, of_job),
+        "GET /v1/jobs/{job}/profile": (everybody, of_job),
+        "GET /v1/profiles": (everybody, [({}, "", None)]),
         "GET /v1/jobs/{job}/requirements": (everybody, of_job),
         "PUT /v1/jobs/{job}/requirements": (everybody, [({"job": job}, "", "faults.late_after = '9 s'"),
                                                         ({"job": job}, "", "")]),
