@@ -9,6 +9,7 @@
 
 #include "daemon/config/state_directory.h"
 #include "daemon/config/tenant_number.h"
+#include "src/base/names.h"
 #include "src/base/toml_reader.h"
 #include "src/base/toml_text.h"
 #include "src/ipc/operator_socket.h"
@@ -151,14 +152,20 @@ std::vector<std::string> NamesOfProfilerEvents(uint32_t events) {
 }
 
 void ReadProfiler(TomlReader& reader, ProfilerConfig* profiler) {
-  std::vector<std::string_view> choices;
-  for (const ProfileEventName& one : ProfileEventNames()) choices.push_back(one.name);
   std::vector<std::string> names = NamesOfProfilerEvents(profiler->events);
-  reader.Choices("profiler.events", choices, &names);
+  reader.StringList("profiler.events", &names);
   profiler->events = 0;
-  for (const ProfileEventName& one : ProfileEventNames()) {
-    const bool is_wanted = std::find(names.begin(), names.end(), one.name) != names.end();
-    if (is_wanted) profiler->events |= one.event;
+  std::vector<std::string_view> known;
+  for (const ProfileEventName& one : ProfileEventNames()) known.push_back(one.name);
+  for (const std::string& name : names) {
+    const auto found = std::find(known.begin(), known.end(), name);
+    if (found == known.end()) {
+      reader.Reject("profiler.events",
+                    fmt::format("has no event '{}'{}; there are {}", name, DidYouMean(name, known),
+                                fmt::join(known, ", ")));
+      continue;
+    }
+    profiler->events |= ProfileEventNames()[static_cast<size_t>(found - known.begin())].event;
   }
 }
 
