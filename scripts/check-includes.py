@@ -86,6 +86,8 @@ TOPS = {
     "perf": ["include", "src/base", "src/numerics", "src/topology", "src/transport"],
     # The laboratory launches daemons and ranks as the command line does.
     "perf/fabric": ["cli", "src/base", "src/ipc", "src/planner", "src/probing", "src/topology"],
+    # It calls plugins as NCCL does, and asks the daemon what came of it.
+    "perf/nccl": ["plugins", "include", "src/base", "src/ipc"],
     # Schedules over the transport, without daemon and tenants.
     "perf/network": ["perf"] + BELOW_CLIENT,
     # It runs plans, and reads its options as the command line does.
@@ -97,7 +99,7 @@ TOPS = {
     "examples": ["include", "src/base", "src/numerics"],
     # Tests may look everywhere; nobody looks into the tests.
     "tests": LIBRARY + DAEMON + ["include", "daemon", "cli", "writer", "shim", "plugins", "perf",
-                        "perf/checkpoints", "perf/elasticity", "perf/fabric", "perf/network", "perf/simulator", "examples"],
+                        "perf/checkpoints", "perf/elasticity", "perf/fabric", "perf/nccl", "perf/network", "perf/simulator", "examples"],
 }
 
 # Modules that see less than their layer would let them.
