@@ -93,8 +93,8 @@ Result<std::string> ProfileTable(std::string_view document) {
   HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
   std::string text = fmt::format("job {}  {}", ShortJobId(TextAt(json, "job")), NameOf(json));
   if (At(json, "tenant").is_string()) text += fmt::format("  of {}", TextAt(json, "tenant"));
-  text += fmt::format("\n{} events of {} processes, {} lost\n", TextAt(json, "events"),
-                      TextAt(json, "processes"), TextAt(json, "lost"));
+  text += fmt::format("\n{} events, {} lost; processes that tell now: {}\n", TextAt(json, "events"),
+                      TextAt(json, "lost"), TextAt(json, "processes"));
   if (CountAt(json, "malformed") > 0) {
     text += fmt::format("{} records that no profiler plugin writes\n", TextAt(json, "malformed"));
   }

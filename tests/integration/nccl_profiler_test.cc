@@ -558,12 +558,14 @@ TEST(ProfileCommand, ShowsJobsAndTheirCommunicators) {
                      }),
             0);
   ProfileWith(socket, "llama", 15);
+  EXPECT_TRUE(
+      Eventually(kReadWithin, [&] { return ProfileAt(socket, "llama").at("processes") == 0; }));
   const Ended list = RunCommand({"profile"}, socket);
   EXPECT_EQ(list.status, 0) << list.error;
   EXPECT_NE(list.output.find("llama"), std::string::npos) << list.output;
   const Ended shown = RunCommand({"profile", "llama"}, socket);
   EXPECT_EQ(shown.status, 0) << shown.error;
-  for (const char* part : {"15 events of 0 processes, 0 lost",
+  for (const char* part : {"15 events, 0 lost; processes that tell now: 0",
                            "communicator 0000000000000abc 'tensor parallel', 8 ranks on 2 hosts",
                            "AllReduce", "RING", "SIMPLE", "20 KiB", "250 us", "50 us"}) {
     EXPECT_NE(shown.output.find(part), std::string::npos) << part << " in:\n" << shown.output;
