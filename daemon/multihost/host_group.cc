@@ -87,7 +87,7 @@ uint64_t HostGroup::PipeNumber(uint64_t key, uint32_t pipe) {
   return Mix(Mix(key + 2) ^ pipe);
 }
 
-uint64_t HostGroup::ReceiptsNumber(uint64_t key, int rank) {
+uint64_t HostGroup::NotesNumber(uint64_t key, int rank) {
   return Mix(Mix(key + 3) ^ static_cast<uint64_t>(rank));
 }
 

@@ -51,8 +51,8 @@ class HostGroup {
   static uint64_t PairNumber(uint64_t key, int from, int to, uint64_t number);
   /// The number of a pipe's messages, in both directions.
   static uint64_t PipeNumber(uint64_t key, uint32_t pipe);
-  /// The number of the messages by which a rank tells what it has received from pipes.
-  static uint64_t ReceiptsNumber(uint64_t key, int rank);
+  /// The number of the messages by which a rank's daemon tells of messages in pipes.
+  static uint64_t NotesNumber(uint64_t key, int rank);
   uint64_t CollectiveNumber(uint64_t sequence) const {
     return CollectiveNumber(roster_.key, sequence);
   }

@@ -21,11 +21,27 @@ namespace {
 /// kMostMessagesOfPipe messages, of which each takes some tenths of a microsecond.
 constexpr size_t kPipesAtOnce = 4;
 
+/// Bytes of a part of a message. Parts are dealt over rails one by one: a message of NCCL's, of
+/// some hundred KiB, uses all of them, and waits less for one that is slow.
+constexpr uint64_t kPartBytes = uint64_t{128} << 10;
+/// Parts of a message that are with the transport at once: as many as keep a fast link busy.
+constexpr int kPartsAtOnce = 16;
+/// Bits of a part's name that number it within its message, below the message's name.
+constexpr int kPartBits = 8;
+constexpr int kNameBits = 64 - kPartBits;
+/// Largest message, in bytes.
+constexpr uint64_t kMostMessageBytes = kPartBytes << kPartBits;
+
 /// Returns the name of a message in the transport.
 transport::MessageTag TagOf(uint64_t number, uint64_t name) {
   return {.operation = number,
           .step = static_cast<uint32_t>(name >> 32),
           .part = static_cast<uint32_t>(name)};
+}
+
+Status TooLong(const PostedOperation& receive) {
+  return InvalidUsage("a message came that is longer than the {} bytes that were due at most",
+                      receive.descriptor.count);
 }
 
 Status ClosedThere(int rank) {
@@ -81,7 +97,12 @@ Status RemotePipes::Admit(PostedOperation* message, Transfer** transfer) {
   if (pipe->sends.size() + pipe->receives.size() >= kMostMessagesOfPipe) {
     return InvalidUsage("more than {} messages under way in one pipe", kMostMessagesOfPipe);
   }
-  const bool sends = message->descriptor.collective == Collective::kSend;
+  const OperationDescriptor& descriptor = message->descriptor;
+  if (descriptor.sequence >> kNameBits != 0 || descriptor.count > kMostMessageBytes) {
+    return InvalidUsage("a message with a name of more than {} bits, or of more than {} bytes",
+                        kNameBits, kMostMessageBytes);
+  }
+  const bool sends = descriptor.collective == Collective::kSend;
   const auto [place, is_new] =
       (sends ? pipe->sends : pipe->receives).try_emplace(message->descriptor.sequence);
   if (!is_new) return InvalidUsage("a message was posted twice under one name");
@@ -90,7 +111,14 @@ Status RemotePipes::Admit(PostedOperation* message, Transfer** transfer) {
   place->second.part = message;
   place->second.sends = sends;
   *transfer = &place->second;
-  if (sends && sending_++ == 0) services_.network->BeginMessages(communicator_->gang());
+  if (sends) {
+    place->second.has_length = true;
+    place->second.length = descriptor.count;
+  }
+  place->second.awaited = (descriptor.flags & kNotAwaited) == 0;
+  if (place->second.awaited && awaited_++ == 0) {
+    services_.network->BeginMessages(communicator_->gang());
+  }
   return Status::Ok();
 }
 
@@ -111,7 +139,7 @@ RemotePipes::Pipe* RemotePipes::PipeOf(uint32_t pipe, Status* refused) {
 void RemotePipes::Start(Transfer* transfer) {
   const Result<HostPlan*> plan = Plan();
   if (!plan.ok()) return Finish(transfer, plan.status());
-  if (*plan != nullptr) return PostInTransport(transfer, *plan);
+  if (*plan != nullptr) return GoOn(transfer, *plan);
   await_plan_.emplace(transfer->pipe->id, transfer->sends, transfer->part->descriptor.sequence);
 }
 
@@ -124,70 +152,121 @@ void RemotePipes::OnPlanReady() {
     if (pipe == pipes_.end()) continue;
     Transfers& transfers = sends ? pipe->second.sends : pipe->second.receives;
     const auto transfer = transfers.find(name);
-    if (transfer == transfers.end() || transfer->second.in_transport) continue;
+    if (transfer == transfers.end() || transfer->second.next_part > 0) continue;
     Start(&transfer->second);
   }
 }
 
-void RemotePipes::PostInTransport(Transfer* transfer, HostPlan* plan) {
-  ExpectReceipts(plan);
-  const OperationDescriptor& descriptor = transfer->part->descriptor;
+// Posts parts of a message as long as there are some that may go.
+void RemotePipes::GoOn(Transfer* transfer, HostPlan* plan) {
+  ExpectNotes(plan);
+  if (!transfer->sends) {
+    const auto told = transfer->pipe->lengths.extract(transfer->part->descriptor.sequence);
+    if (!told.empty()) SetLength(transfer, told.mapped());
+  } else if (transfer->next_part == 0 && transfer->length >= kPartBytes) {
+    Tell(*transfer, Note::Kind::kLength, transfer->length);
+  }
+  while (MayPostPart(*transfer)) {
+    const Status posted = PostPart(transfer, plan);
+    if (posted.ok()) continue;
+    transfer->failure = RemoteError("the connection to rank {} was lost", peer_rank());
+    break;
+  }
+  FinishIfWhole(transfer);
+}
+
+// Ends a message of which the transport has no part any more, and none is to come.
+void RemotePipes::FinishIfWhole(Transfer* transfer) {
+  if (transfer->in_transport > 0) return;
+  if (!transfer->failure.ok()) return Finish(transfer, Status(transfer->failure));
+  if (!IsWhole(*transfer)) return;
+  if (!transfer->sends) Tell(*transfer, Note::Kind::kReceived, 0);
+  if (!transfer->sends || transfer->received) Finish(transfer, Status::Ok());
+}
+
+bool RemotePipes::MayPostPart(const Transfer& transfer) {
+  if (!transfer.failure.ok() || transfer.in_transport >= kPartsAtOnce) return false;
+  if (transfer.next_part == 0) return true;
+  return transfer.has_length && transfer.next_part * kPartBytes < transfer.length;
+}
+
+Status RemotePipes::PostPart(Transfer* transfer, HostPlan* plan) {
   const int host = FabricHostOfPeer();
   const transport::PeerId peer = plan->PeerOf(host);
-  const transport::MessageTag tag = TagOf(transfer->pipe->number, descriptor.sequence);
-  const transport::Completion completion{[](void* context, const Status& status, size_t bytes) {
+  const uint64_t most = transfer->has_length ? transfer->length : transfer->part->descriptor.count;
+  const uint64_t offset = transfer->next_part * kPartBytes;
+  const size_t bytes = std::min(kPartBytes, most - offset);
+  const uint64_t name = transfer->part->descriptor.sequence << kPartBits | transfer->next_part;
+  const transport::MessageTag tag = TagOf(transfer->pipe->number, name);
+  const transport::Completion completion{[](void* context, const Status& status, size_t moved) {
                                            auto* const ended = static_cast<Transfer*>(context);
-                                           ended->owner->OnTransported(ended, status, bytes);
+                                           ended->owner->OnPart(ended, status, moved);
                                          },
                                          transfer};
   transport::Transport& transport = services_.cluster->transport();
-  Status posted;
   if (transfer->sends) {
-    const transport::RailChoice rail =
-        plan->RailOf({.operation = transfer->pipe->number,
-                      .host = host,
-                      .number = static_cast<uint32_t>(descriptor.sequence)},
-                     descriptor.count);
-    posted = transport.PostSend(peer, rail, tag, {transfer->part->send.address, descriptor.count},
-                                completion);
+    const transport::RailChoice rail = plan->RailOf(
+        {.operation = transfer->pipe->number, .host = host, .number = static_cast<uint32_t>(name)},
+        bytes);
+    HZ_RETURN_IF_ERROR(transport.PostSend(
+        peer, rail, tag, {transfer->part->send.address + offset, bytes}, completion));
   } else {
-    posted = transport.PostReceive(peer, tag, {transfer->part->receive.address, descriptor.count},
-                                   completion);
+    HZ_RETURN_IF_ERROR(transport.PostReceive(
+        peer, tag, {transfer->part->receive.address + offset, bytes}, completion));
   }
-  if (!posted.ok()) return Finish(transfer, posted);
-  transfer->in_transport = true;
+  ++transfer->next_part;
+  ++transfer->in_transport;
   ++in_transport_;
+  return Status::Ok();
 }
 
-// The message of a receive that was too long has come, and counts as received: its sender learns
-// why it was not taken.
-void RemotePipes::OnTransported(Transfer* transfer, const Status& status, size_t bytes) {
-  transfer->in_transport = false;
+void RemotePipes::OnPart(Transfer* transfer, const Status& status, size_t bytes) {
+  --transfer->in_transport;
   --in_transport_;
-  transfer->part->moved_bytes = bytes;
-  const bool was_ended = !transfer->failure.ok();
-  if (!transfer->sends && !was_ended && (status.ok() || status.code() == Code::kInvalidUsage)) {
-    Note(*transfer, status.code());
+  if (!status.ok() && transfer->failure.ok()) {
+    transfer->failure = FailureOf(*transfer, status);
+    // A message that is too long has come, and its sender learns why it was not taken.
+    if (transfer->failure.code() == Code::kInvalidUsage) {
+      Tell(*transfer, Note::Kind::kReceived, static_cast<uint64_t>(Code::kInvalidUsage));
+    }
   }
-  if (was_ended) return Finish(transfer, Status(transfer->failure));
-  if (!status.ok()) {
-    const bool too_long = status.code() == Code::kInvalidUsage && !transfer->sends;
-    return Finish(transfer, too_long
-                                ? InvalidUsage("a message came that is longer than the {} "
-                                               "bytes that were due at most",
-                                               transfer->part->descriptor.count)
-                                : RemoteError("the connection to rank {} was lost", peer_rank()));
+  if (!transfer->failure.ok()) return FinishIfWhole(transfer);
+  if (!transfer->sends) {
+    transfer->part->moved_bytes += bytes;
+    // A first part that is not full is all of the message.
+    if (!transfer->has_length && bytes < kPartBytes) {
+      transfer->has_length = true;
+      transfer->length = bytes;
+    }
   }
-  if (!transfer->sends || transfer->received) Finish(transfer, Status::Ok());
+  if (const Result<HostPlan*> plan = Plan(); plan.ok() && *plan != nullptr) {
+    while (MayPostPart(*transfer)) {
+      if (!PostPart(transfer, *plan).ok()) break;  // the peer is lost, and ends all
+    }
+  }
+  FinishIfWhole(transfer);
+}
+
+Status RemotePipes::FailureOf(const Transfer& transfer, const Status& status) const {
+  if (status.code() != Code::kInvalidUsage || transfer.sends) {
+    return RemoteError("the connection to rank {} was lost", peer_rank());
+  }
+  return TooLong(*transfer.part);
+}
+
+// Returns whether all parts of the message have gone, or come.
+bool RemotePipes::IsWhole(const Transfer& transfer) {
+  return transfer.has_length && transfer.in_transport == 0 && transfer.next_part > 0 &&
+         transfer.next_part * kPartBytes >= transfer.length;
 }
 
 void RemotePipes::Finish(Transfer* transfer, Status outcome) {
   Pipe* const pipe = transfer->pipe;
   PostedOperation* const part = transfer->part;
-  const bool sends = transfer->sends;
+  const bool awaited = transfer->awaited;
   if (outcome.ok()) communicator_->CountMessage(part->moved_bytes);
-  (sends ? pipe->sends : pipe->receives).erase(part->descriptor.sequence);
-  if (sends && --sending_ == 0) services_.network->EndMessages(communicator_->gang());
+  (transfer->sends ? pipe->sends : pipe->receives).erase(part->descriptor.sequence);
+  if (awaited && --awaited_ == 0) services_.network->EndMessages(communicator_->gang());
   DropIfUnused(pipe);
   // Not what the communicator has failed with: a send may have been received all the same.
   services_.finished->Finish(part, outcome);
@@ -196,20 +275,27 @@ void RemotePipes::Finish(Transfer* transfer, Status outcome) {
 // Ends a transfer: at once, or as soon as the transport lets go of it, for which the caller cancels
 // the pipe.
 void RemotePipes::End(Transfer* transfer, const Status& why) {
-  if (!transfer->in_transport) return Finish(transfer, why);
+  if (transfer->in_transport == 0) return Finish(transfer, why);
   if (transfer->failure.ok()) transfer->failure = why;
 }
 
-void RemotePipes::EndSends(Pipe* pipe, const Status& why) {
+// The end of the last message may drop the pipe, and the list with it.
+void RemotePipes::EndAll(Transfers* transfers, const Status& why) {
   std::vector<Transfer*> all;
-  for (auto& [name, transfer] : pipe->sends) all.push_back(&transfer);
+  for (auto& [name, transfer] : *transfers) all.push_back(&transfer);
   for (Transfer* const transfer : all) End(transfer, why);
 }
 
-void RemotePipes::EndReceives(Pipe* pipe, const Status& why) {
-  std::vector<Transfer*> all;
-  for (auto& [name, transfer] : pipe->receives) all.push_back(&transfer);
-  for (Transfer* const transfer : all) End(transfer, why);
+// Ends all messages of a pipe, and drops what comes for them.
+void RemotePipes::EndPipe(uint32_t id, const Status& why) {
+  const auto pipe = pipes_.find(id);
+  if (pipe == pipes_.end()) return;
+  const uint64_t number = pipe->second.number;
+  pipe->second.lengths.clear();
+  EndAll(&pipe->second.sends, why);
+  if (const auto left = pipes_.find(id); left != pipes_.end()) EndAll(&left->second.receives, why);
+  if (const auto left = pipes_.find(id); left != pipes_.end()) DropIfUnused(&left->second);
+  group_->ForgetAt(peer_rank(), number);
 }
 
 void RemotePipes::DropIfUnused(Pipe* pipe) {
@@ -218,90 +304,128 @@ void RemotePipes::DropIfUnused(Pipe* pipe) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// Receipts
+// Notes
 
-void RemotePipes::Note(const Transfer& receive, Code code) {
-  due_.push_back(
-      {receive.part->descriptor.sequence, receive.pipe->id, static_cast<uint32_t>(code)});
-  if (std::exchange(sends_receipts_, true)) return;
+void RemotePipes::Tell(const Transfer& transfer, Note::Kind kind, uint64_t value) {
+  due_.push_back({transfer.part->descriptor.sequence, value, transfer.pipe->id, kind});
+  if (std::exchange(sends_notes_, true)) return;
   communicator_->CallSoon([this] {
-    sends_receipts_ = false;
-    SendReceipts();
+    sends_notes_ = false;
+    SendNotes();
   });
 }
 
-void RemotePipes::SendReceipts() {
+void RemotePipes::SendNotes() {
   const Result<HostPlan*> plan = Plan();
   if (!plan.ok() || *plan == nullptr) return due_.clear();
   const int host = FabricHostOfPeer();
-  const uint64_t number = HostGroup::ReceiptsNumber(group_->roster().key, own_rank());
-  for (size_t first = 0; first < due_.size(); first += kReceiptsAtOnce) {
-    const size_t count = std::min(kReceiptsAtOnce, due_.size() - first);
-    auto sent = std::make_unique<SentReceipts>();
+  const uint64_t number = HostGroup::NotesNumber(group_->roster().key, own_rank());
+  for (size_t first = 0; first < due_.size(); first += kNotesAtOnce) {
+    const size_t count = std::min(kNotesAtOnce, due_.size() - first);
+    auto sent = std::make_unique<SentNotes>();
     sent->owner = this;
-    std::copy_n(due_.begin() + static_cast<std::ptrdiff_t>(first), count, sent->receipts.begin());
+    std::copy_n(due_.begin() + static_cast<std::ptrdiff_t>(first), count, sent->notes.begin());
     const transport::RailChoice rail =
-        (*plan)->RailOf({.operation = number, .host = host}, count * sizeof(Receipt));
+        (*plan)->RailOf({.operation = number, .host = host}, count * sizeof(Note));
     const Status posted = services_.cluster->transport().PostSend(
-        (*plan)->PeerOf(host), rail, TagOf(number, receipts_sent_),
-        std::as_bytes(std::span(sent->receipts).first(count)),
+        (*plan)->PeerOf(host), rail, TagOf(number, notes_sent_),
+        std::as_bytes(std::span(sent->notes).first(count)),
         {[](void* context, const Status&, size_t) {
-           const std::unique_ptr<SentReceipts> done(static_cast<SentReceipts*>(context));
+           const std::unique_ptr<SentNotes> done(static_cast<SentNotes*>(context));
            --done->owner->in_transport_;
          },
          sent.get()});
     if (!posted.ok()) break;  // the peer's daemon is lost
     (void)sent.release();     // the completion has it
     ++in_transport_;
-    ++receipts_sent_;
+    ++notes_sent_;
   }
   due_.clear();
 }
 
-void RemotePipes::ExpectReceipts(HostPlan* plan) {
-  if (ended_ || std::exchange(expects_receipts_, true)) return;
-  const uint64_t number = HostGroup::ReceiptsNumber(group_->roster().key, peer_rank());
+void RemotePipes::ExpectNotes(HostPlan* plan) {
+  if (ended_ || std::exchange(expects_notes_, true)) return;
+  const uint64_t number = HostGroup::NotesNumber(group_->roster().key, peer_rank());
   const Status posted = services_.cluster->transport().PostReceive(
-      plan->PeerOf(FabricHostOfPeer()), TagOf(number, receipts_came_),
-      std::as_writable_bytes(std::span(receipts_)),
+      plan->PeerOf(FabricHostOfPeer()), TagOf(number, notes_came_),
+      std::as_writable_bytes(std::span(notes_)),
       {[](void* context, const Status& status, size_t bytes) {
-         static_cast<RemotePipes*>(context)->OnReceipts(status, bytes);
+         static_cast<RemotePipes*>(context)->OnNotes(status, bytes);
        },
        this});
-  expects_receipts_ = posted.ok();
+  expects_notes_ = posted.ok();
   if (posted.ok()) ++in_transport_;
 }
 
-void RemotePipes::OnReceipts(const Status& status, size_t bytes) {
+void RemotePipes::OnNotes(const Status& status, size_t bytes) {
   --in_transport_;
-  expects_receipts_ = false;
+  expects_notes_ = false;
   if (!status.ok()) return;
-  ++receipts_came_;
-  for (const Receipt& receipt : std::span(receipts_).first(bytes / sizeof(Receipt))) Take(receipt);
+  ++notes_came_;
+  // What follows may expect the next notes, which come in the same place.
+  const auto first = notes_.begin();
+  const std::vector<Note> came(first, first + static_cast<std::ptrdiff_t>(bytes / sizeof(Note)));
+  for (const Note& note : came) {
+    const auto pipe = pipes_.find(note.pipe);
+    if (note.kind == Note::Kind::kReceived) {
+      if (pipe != pipes_.end()) OnReceived(&pipe->second, note);
+      continue;
+    }
+    Status refused;
+    Pipe* const made = PipeOf(note.pipe, &refused);
+    if (made == nullptr) return communicator_->Break(refused);
+    OnLength(made, note);
+  }
   const Result<HostPlan*> plan = Plan();
-  if (plan.ok() && *plan != nullptr) ExpectReceipts(*plan);
-  while (!too_early_.empty() && too_early_.front().receipts <= receipts_came_) {
+  if (plan.ok() && *plan != nullptr) ExpectNotes(*plan);
+  while (!too_early_.empty() && too_early_.front().notes <= notes_came_) {
     const PipesClosedMessage closed = too_early_.front();
     too_early_.pop_front();
     OnPeerClosed(closed);
   }
 }
 
-void RemotePipes::Take(const Receipt& receipt) {
-  const auto pipe = pipes_.find(receipt.pipe);
-  if (pipe == pipes_.end()) return;
-  const auto found = pipe->second.sends.find(receipt.name);
-  if (found == pipe->second.sends.end()) return;
+void RemotePipes::OnReceived(Pipe* pipe, const Note& note) {
+  const auto found = pipe->sends.find(note.name);
+  if (found == pipe->sends.end()) return;
   Transfer& send = found->second;
   send.received = true;
-  send.part->moved_bytes = send.part->descriptor.count;
-  const bool taken = receipt.code == static_cast<uint32_t>(Code::kOk);
-  const Status outcome =
-      taken ? Status::Ok()
-            : InvalidUsage("a message of {} bytes is longer than what the other process receives",
-                           send.part->descriptor.count);
-  if (!send.in_transport) return Finish(&send, outcome);
-  if (!taken && send.failure.ok()) send.failure = outcome;
+  send.part->moved_bytes = send.length;
+  if (note.value != static_cast<uint64_t>(Code::kOk) && send.failure.ok()) {
+    send.failure = InvalidUsage(
+        "a message of {} bytes is longer than what the other process receives", send.length);
+  }
+  // Parts that nobody receives go with their pipe, which is of no use any more.
+  if (!send.failure.ok() && send.in_transport > 0) {
+    return group_->ForgetAt(peer_rank(), pipe->number);
+  }
+  FinishIfWhole(&send);
+}
+
+// Notes the length of a message for its receive, which may have yet to come.
+void RemotePipes::OnLength(Pipe* pipe, const Note& note) {
+  if (pipe->closed_here || pipe->closed_there) return;
+  const auto found = pipe->receives.find(note.name);
+  if (found == pipe->receives.end()) {
+    if (pipe->lengths.size() >= kMostMessagesOfPipe) {
+      return communicator_->Break(
+          RemoteError("more than {} messages wait in one pipe", kMostMessagesOfPipe));
+    }
+    pipe->lengths[note.name] = note.value;
+    return;
+  }
+  SetLength(&found->second, note.value);
+  const Result<HostPlan*> plan = Plan();
+  if (plan.ok() && *plan != nullptr) GoOn(&found->second, *plan);
+}
+
+// Takes in the length of a message that is received. The transfer fails if it is too long.
+void RemotePipes::SetLength(Transfer* receive, uint64_t length) {
+  receive->has_length = true;
+  receive->length = length;
+  if (length <= receive->part->descriptor.count || !receive->failure.ok()) return;
+  receive->failure = TooLong(*receive->part);
+  Tell(*receive, Note::Kind::kReceived, static_cast<uint64_t>(Code::kInvalidUsage));
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -312,14 +436,8 @@ Status RemotePipes::Close(uint32_t id) {
   Pipe* const pipe = PipeOf(id, &refused);
   if (pipe == nullptr) return refused;
   if (std::exchange(pipe->closed_here, true)) return Status::Ok();
-  const Status why = RemoteError("rank {} has closed the pipe", own_rank());
-  const uint64_t number = pipe->number;
-  Tell({.pipe = id});
-  EndSends(pipe, why);
-  // The ends of the last messages may have dropped the pipe.
-  if (const auto left = pipes_.find(id); left != pipes_.end()) EndReceives(&left->second, why);
-  if (const auto left = pipes_.find(id); left != pipes_.end()) DropIfUnused(&left->second);
-  group_->ForgetAt(peer_rank(), number);
+  TellClosed({.pipe = id});
+  EndPipe(id, RemoteError("rank {} has closed the pipe", own_rank()));
   return Status::Ok();
 }
 
@@ -332,21 +450,21 @@ void RemotePipes::Open() {
 
 void RemotePipes::OnOpened() {
   used_ = true;
-  if (!end_.ok()) Tell({.all = true});
+  if (!end_.ok()) TellClosed({.all = true});
 }
 
-// Sends what is to be told, behind all receipts that are due.
-void RemotePipes::Tell(PipesClosedMessage closed) {
-  SendReceipts();
+// Tells the other daemon, behind all notes that are due.
+void RemotePipes::TellClosed(PipesClosedMessage closed) {
+  SendNotes();
   closed.communicator = group_->roster().key;
   closed.from = own_rank();
   closed.to = peer_rank();
-  closed.receipts = receipts_sent_;
+  closed.notes = notes_sent_;
   group_->TellHostOf(peer_rank(), closed);
 }
 
 void RemotePipes::OnClosed(const PipesClosedMessage& closed) {
-  if (closed.receipts <= receipts_came_ || !expects_receipts_) return OnPeerClosed(closed);
+  if (closed.notes <= notes_came_ || !expects_notes_) return OnPeerClosed(closed);
   too_early_.push_back(closed);
 }
 
@@ -359,16 +477,7 @@ void RemotePipes::OnPeerClosed(const PipesClosedMessage& closed) {
   Pipe* const pipe = PipeOf(closed.pipe, &refused);
   if (pipe == nullptr) return communicator_->Break(refused);
   pipe->closed_there = true;
-  const uint64_t number = pipe->number;
-  const Status why = ClosedThere(peer_rank());
-  EndSends(pipe, why);
-  if (const auto left = pipes_.find(closed.pipe); left != pipes_.end()) {
-    EndReceives(&left->second, why);
-  }
-  if (const auto left = pipes_.find(closed.pipe); left != pipes_.end()) {
-    DropIfUnused(&left->second);
-  }
-  group_->ForgetAt(peer_rank(), number);
+  EndPipe(closed.pipe, ClosedThere(peer_rank()));
 }
 
 void RemotePipes::OnOwnRankLeft(const Status& why) {
@@ -385,7 +494,7 @@ void RemotePipes::FailAll(const Status& why) {
 
 void RemotePipes::TellEnd() {
   if (!used_ || !PeerIsLinked() || std::exchange(told_end_, true)) return;
-  Tell({.all = true});
+  TellClosed({.all = true});
 }
 
 void RemotePipes::BeginEnd(const Status& why) {
@@ -405,17 +514,17 @@ bool RemotePipes::EndOne() {
     if (!peer_gone_) return false;
     ended_ = true;
     // What was to come is not awaited any more.
-    group_->ForgetAt(peer_rank(), HostGroup::ReceiptsNumber(group_->roster().key, peer_rank()));
+    group_->ForgetAt(peer_rank(), HostGroup::NotesNumber(group_->roster().key, peer_rank()));
     return false;
   }
   const uint32_t id = found->first;
-  const uint64_t number = found->second.number;
-  const bool last = id == UINT32_MAX;
   next_end_ = id + 1;
-  if (peer_gone_) EndSends(&found->second, end_);
-  if (const auto left = pipes_.find(id); left != pipes_.end()) EndReceives(&left->second, end_);
-  if (peer_gone_) group_->ForgetAt(peer_rank(), number);
-  if (last) all_ended_ = true;
+  if (peer_gone_) {
+    EndPipe(id, end_);
+  } else {
+    EndAll(&found->second.receives, end_);
+  }
+  if (id == UINT32_MAX) all_ended_ = true;
   return true;
 }
 

@@ -25,15 +25,19 @@ class HostPlan;
 struct HostServices;
 
 /// The messages in pipes between the two ranks of a communicator that are on different hosts. A
-/// message goes to the peer's daemon at once, by a rail that is dealt out as those of sends are.
-/// The transport matches it with its receive by its name, whichever comes first.
+/// message goes to the peer's daemon at once, in parts, by rails that are dealt out as those of
+/// sends are. The transport matches each part with its receive by its name, whichever comes first.
 ///
-/// A send ends when its message was received. The receiver's daemon tells so in *receipts*, of
-/// which many go in one small message. So a rank whose sends have ended may close its pipes and
-/// leave, and nothing of it is lost; receives that still wait then will never be served. News that
-/// a rank has closed a pipe, or has gone, take another way than receipts do. They say how many
-/// messages of receipts come first. A daemon that has begun to use pipes says so, and is told when
-/// the other rank's pipes have all ended.
+/// The two daemons tell each other of messages in *notes*, of which many go in one small message.
+/// - The sender's daemon tells the length of a message that fills its first part. The receiver's
+///   daemon posts the other parts when it knows that.
+/// - The receiver's daemon tells when a message was received. Then its send ends. So a rank whose
+///   sends have ended may close its pipes and leave, and nothing of it is lost. Receives that still
+///   wait then will never be served.
+///
+/// News that a rank has closed a pipe, or has gone, take another way than notes do. They say how
+/// many messages of notes come first. A daemon that has begun to use pipes says so, and is told
+/// when the other rank's pipes have all ended.
 ///
 /// Thread: engine.
 class RemotePipes {
@@ -57,9 +61,9 @@ class RemotePipes {
   /// daemon is there.
   void FailAll(const Status& why);
 
-  /// Returns whether messages are being sent, or the transport still refers to this object after
-  /// the end.
-  bool executing() const { return sending_ > 0 || (!end_.ok() && (in_use() || !all_ended_)); }
+  /// Returns whether messages are under way that are awaited, or the transport still refers to this
+  /// object after the end.
+  bool executing() const { return awaited_ > 0 || (!end_.ok() && (in_use() || !all_ended_)); }
   /// Returns whether the transport refers to this object.
   bool in_use() const { return in_transport_ > 0; }
 
@@ -72,9 +76,13 @@ class RemotePipes {
     Pipe* pipe = nullptr;
     PostedOperation* part = nullptr;
     bool sends = false;
-    bool in_transport = false;
-    bool received = false;  ///< The peer's daemon has told the end of a send.
-    Status failure;         ///< How it ends, once the transport has let go of it.
+    bool awaited = false;     ///< Counts in awaited_.
+    bool received = false;    ///< The peer's daemon has told the end of a send.
+    bool has_length = false;  ///< `length` is that of the message.
+    uint64_t length = 0;
+    uint32_t next_part = 0;  ///< The part that is posted next.
+    int in_transport = 0;    ///< Parts that the transport has.
+    Status failure;          ///< How it ends, once the transport has let go of it.
   };
   using Transfers = std::unordered_map<uint64_t, Transfer>;  // by name
 
@@ -84,25 +92,32 @@ class RemotePipes {
     uint64_t number = 0;  ///< HostGroup::PipeNumber.
     Transfers sends;
     Transfers receives;
+    /// Lengths of messages whose receives have yet to come, by name.
+    std::unordered_map<uint64_t, uint64_t> lengths;
     bool closed_here = false;
     bool closed_there = false;
 
-    bool empty() const { return sends.empty() && receives.empty(); }
+    bool empty() const { return sends.empty() && receives.empty() && lengths.empty(); }
   };
 
-  /// Tells the other daemon that a message was received, or that it could not be.
-  struct Receipt {
+  /// What a daemon tells of a message.
+  struct Note {
+    enum class Kind : uint32_t {
+      kLength = 1,  ///< `value` is its length.
+      kReceived,    ///< It was received, or could not be: `value` is the Code.
+    };
     uint64_t name = 0;
+    uint64_t value = 0;
     uint32_t pipe = 0;
-    uint32_t code = 0;
+    Kind kind = Kind::kLength;
   };
-  /// Receipts that go in one message: 4 KiB of them.
-  static constexpr size_t kReceiptsAtOnce = 256;
-  using Receipts = std::array<Receipt, kReceiptsAtOnce>;
-  /// Receipts that are being sent.
-  struct SentReceipts {
+  /// Notes that go in one message: 6 KiB of them.
+  static constexpr size_t kNotesAtOnce = 256;
+  using Notes = std::array<Note, kNotesAtOnce>;
+  /// Notes that are being sent.
+  struct SentNotes {
     RemotePipes* owner = nullptr;
-    Receipts receipts;
+    Notes notes;
   };
 
   Status Admit(PostedOperation* message, Transfer** transfer);
@@ -113,24 +128,31 @@ class RemotePipes {
   int FabricHostOfPeer() const;
   bool PeerIsLinked() const;
   void Start(Transfer* transfer);
-  void PostInTransport(Transfer* transfer, HostPlan* plan);
-  void OnTransported(Transfer* transfer, const Status& status, size_t bytes);
+  void GoOn(Transfer* transfer, HostPlan* plan);
+  static bool MayPostPart(const Transfer& transfer);
+  Status PostPart(Transfer* transfer, HostPlan* plan);
+  void OnPart(Transfer* transfer, const Status& status, size_t bytes);
+  Status FailureOf(const Transfer& transfer, const Status& status) const;
+  static bool IsWhole(const Transfer& transfer);
+  void FinishIfWhole(Transfer* transfer);
   void Finish(Transfer* transfer, Status outcome);
   void End(Transfer* transfer, const Status& why);
-  void EndSends(Pipe* pipe, const Status& why);
-  void EndReceives(Pipe* pipe, const Status& why);
+  void EndAll(Transfers* transfers, const Status& why);
+  void EndPipe(uint32_t id, const Status& why);
   void DropIfUnused(Pipe* pipe);
   void Open();
-  void Tell(PipesClosedMessage closed);
+  void TellClosed(PipesClosedMessage closed);
   void TellEnd();
 
-  // Receipts.
+  // Notes.
 
-  void Note(const Transfer& receive, Code code);
-  void SendReceipts();
-  void ExpectReceipts(HostPlan* plan);
-  void OnReceipts(const Status& status, size_t bytes);
-  void Take(const Receipt& receipt);
+  void Tell(const Transfer& transfer, Note::Kind kind, uint64_t value);
+  void SendNotes();
+  void ExpectNotes(HostPlan* plan);
+  void OnNotes(const Status& status, size_t bytes);
+  void OnReceived(Pipe* pipe, const Note& note);
+  void OnLength(Pipe* pipe, const Note& note);
+  void SetLength(Transfer* receive, uint64_t length);
 
   // Ends.
 
@@ -145,13 +167,13 @@ class RemotePipes {
   PaidInBatches paid_pipes_{sizeof(Pipe) + 64};
   std::set<std::tuple<uint32_t, bool, uint64_t>> await_plan_;  // by pipe, whether it sends, name
 
-  std::vector<Receipt> due_;                  // receipts to be sent
-  bool sends_receipts_ = false;               // a call of SendReceipts is posted
-  uint64_t receipts_sent_ = 0;                // messages of them
-  uint64_t receipts_came_ = 0;                // likewise
-  bool expects_receipts_ = false;             // a receive is posted for the next ones
-  Receipts receipts_;                         // where these come
-  std::deque<PipesClosedMessage> too_early_;  // news that wait for receipts, in their order
+  std::vector<Note> due_;                     // to be sent
+  bool sends_notes_ = false;                  // a call of SendNotes is posted
+  uint64_t notes_sent_ = 0;                   // messages of them
+  uint64_t notes_came_ = 0;                   // likewise
+  bool expects_notes_ = false;                // a receive is posted for the next ones
+  Notes notes_;                               // where these come
+  std::deque<PipesClosedMessage> too_early_;  // news that wait for notes, in their order
 
   bool used_ = false;  // here or there
   bool told_end_ = false;
@@ -161,7 +183,7 @@ class RemotePipes {
   uint32_t next_end_ = 0;  // the pipe that ends next
   bool all_ended_ = true;
   size_t in_transport_ = 0;
-  size_t sending_ = 0;
+  size_t awaited_ = 0;  // messages that are under way, but for those that may be long in coming
   Portions portions_;
 };
 

@@ -152,7 +152,7 @@ struct Ranks {
       any.sin_addr.s_addr = INADDR_ANY;
       if (bind(listening, reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 ||
           listen(listening, 1) != 0) {
-        Fail("cannot listen at MASTER_PORT");
+        Fail(std::string("cannot listen at MASTER_PORT: ") + strerror(errno));
       }
       socket = accept(listening, nullptr, nullptr);
       close(listening);

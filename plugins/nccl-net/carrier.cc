@@ -88,7 +88,8 @@ Status Carrier::PostReceive() {
                                      .name = received_,
                                      .bytes = MessageSlot::kPayloadBytes,
                                      .data = slot.payload_place,
-                                     .outcome = slot.outcome_place});
+                                     .outcome = slot.outcome_place,
+                                     .awaited = false});
   if (!posted.ok()) {
     slots_.GiveBack(slot);
     return posted;

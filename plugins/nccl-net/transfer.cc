@@ -10,8 +10,8 @@ namespace {
 constexpr size_t kPiecesAtOnce = 8;
 
 // The name of a piece: the tag, the number of the message among those of its tag, and its own.
-constexpr int kIndexBits = 14;
-constexpr int kNumberBits = 18;
+constexpr int kIndexBits = 12;
+constexpr int kNumberBits = 12;
 constexpr uint32_t kMostPieces = uint32_t{1} << kIndexBits;
 
 /// The piece that tells how long the message is.
@@ -21,7 +21,8 @@ constexpr uint32_t kLengthPiece = 1;
 
 uint64_t Transfer::NameOf(uint32_t index) const {
   const uint64_t number = name_.number & ((uint32_t{1} << kNumberBits) - 1);
-  return uint64_t{static_cast<uint32_t>(name_.tag)} << 32 | number << kIndexBits | index;
+  return uint64_t{static_cast<uint32_t>(name_.tag)} << (kNumberBits + kIndexBits) |
+         number << kIndexBits | index;
 }
 
 // Requires: the length is known.

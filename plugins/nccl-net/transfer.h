@@ -56,7 +56,7 @@ class Transfer {
   /// is copied, and as NCCL sends at a time.
   static constexpr uint64_t kPieceBytes = uint64_t{512} << 10;
   /// Largest message that is carried.
-  static constexpr uint64_t kMostBytes = uint64_t{1} << 40;
+  static constexpr uint64_t kMostBytes = uint64_t{64} << 30;
 
  private:
   struct Piece {

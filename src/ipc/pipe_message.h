@@ -13,13 +13,14 @@ namespace harmonaize {
 // other message of its pipe and direction has. A receive gets the message of its name, which may be
 // shorter than its buffer, whenever it comes. Nothing else orders messages.
 //
-// A message is posted as an OperationDescriptor with the flag kPipeMessage:
+// A message is posted as an OperationDescriptor with the flag kPipeMessage, and kNotAwaited where that
+// holds:
 //
 //     collective   kSend or kReceive
 //     type         kInt8; `count` is the number of bytes, or the most that are received
 //     root         the other rank
 //     scalar       the pipe's number, below 2^32
-//     sequence     the message's name
+//     sequence     the message's name, below 2^56
 //     the other buffer   where a MessageOutcome lies, in memory that the daemon has mapped
 //
 // It belongs to no stream. The daemon tells its end in the outcome. A send has ended when its

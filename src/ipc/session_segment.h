@@ -74,6 +74,8 @@ enum OperationFlags : uint8_t {
   kOneWindow = 8,
   /// The descriptor is of a message, and not of an operation: see pipe_message.h.
   kPipeMessage = 16,
+  /// The message may be long in coming: nobody is to look out for it meanwhile.
+  kNotAwaited = 32,
 };
 
 /// One rank's part in one operation, as the tenant writes it; two cache lines.

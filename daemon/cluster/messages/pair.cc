@@ -12,7 +12,7 @@ HARMONAIZE_FIELDS(OfferMessage, communicator, from, to, number, count, type, sta
 HARMONAIZE_FIELDS(AnswerMessage, communicator, from, to, number, status)
 
 HARMONAIZE_FIELDS(PipesOpenedMessage, communicator, from, to)
-HARMONAIZE_FIELDS(PipesClosedMessage, communicator, from, to, pipe, all, receipts)
+HARMONAIZE_FIELDS(PipesClosedMessage, communicator, from, to, pipe, all, notes)
 
 static bool IsSound(const OfferMessage& offer) {
   return InRange(offer.from, kMostRanks) && InRange(offer.to, kMostRanks);

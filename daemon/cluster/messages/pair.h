@@ -51,7 +51,7 @@ struct PipesClosedMessage {
   int to = 0;
   uint32_t pipe = 0;
   bool all = false;       ///< All pipes; `pipe` means nothing.
-  uint64_t receipts = 0;  ///< Messages of receipts that were sent before. They come first.
+  uint64_t notes = 0;  ///< Messages of notes that were sent before. They come first.
 };
 
 using PairMessage =

@@ -71,7 +71,7 @@ std::string PipePort::LastFailure() const {
 Status PipePort::Post(const Message& message) {
   if (!session_->room().Take(1)) return {Code::kInProgress, "the daemon holds as much as it may"};
   OperationDescriptor descriptor;
-  descriptor.flags = kPipeMessage;
+  descriptor.flags = message.awaited ? kPipeMessage : kPipeMessage | kNotAwaited;
   descriptor.collective = message.sends ? Collective::kSend : Collective::kReceive;
   descriptor.member = member_;
   descriptor.stream = member_;

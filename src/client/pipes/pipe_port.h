@@ -51,6 +51,7 @@ class PipePort {
     uint64_t bytes = 0;       ///< To be sent, or the most that are received.
     BufferReference data;     ///< In use until the outcome tells the end.
     BufferReference outcome;  ///< A MessageOutcome, which is zero.
+    bool awaited = true;      ///< False: it may be long in coming (kNotAwaited).
   };
   /// Hands a message to the daemon. Errors: kInProgress, and nothing was posted, where the daemon
   /// holds as much of this process as it may; kRemoteError once the daemon is gone.
