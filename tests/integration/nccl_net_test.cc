@@ -894,6 +894,89 @@ TEST_F(NcclNet, TheDeathOfTheOtherProcessEndsWhatWaits) {
   }
 }
 
+/// Sends or receives messages of random sizes until the connection fails, some at a time.
+void ExchangeUntilItFails(Process* process, void* comm, bool sends, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<std::vector<uint8_t>> buffers(8, std::vector<uint8_t>(600'000));
+  std::deque<void*> under_way;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  for (size_t i = 0;; ++i) {
+    ASSERT_LT(std::chrono::steady_clock::now(), until) << "the connection does not fail";
+    void* data = buffers[i % buffers.size()].data();
+    size_t bytes = sends ? random() % 600'000 : 600'000;
+    int tag = static_cast<int>(i % 3);
+    void* none = nullptr;
+    void* request = nullptr;
+    const ncclResult_t posted =
+        sends ? process->plugin.isend(comm, data, bytes, tag, nullptr, &request)
+              : process->plugin.irecv(comm, 1, &data, &bytes, &tag, &none, &request);
+    if (posted != ncclSuccess) return;
+    if (request != nullptr) under_way.push_back(request);
+    while (under_way.size() >= buffers.size()) {
+      int done = 0;
+      if (process->plugin.test(under_way.front(), &done, nullptr) != ncclSuccess) return;
+      if (done != 0) under_way.pop_front();
+      ASSERT_LT(std::chrono::steady_clock::now(), until) << "a message does not end";
+    }
+  }
+}
+
+// One of the two dies, or closes, at any moment. The other hears of it, and the daemons serve on.
+TEST_F(NcclNet, RandomDeathsAndClosesEndTheOtherSide) {
+  const uint32_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  TestCluster cluster(2);
+  for (int round = 0; round < (kSanitized ? 6 : 24); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const int ends = static_cast<int>(random() % 2);  // the rank that ends
+    const bool dies = random() % 2 == 0;
+    const auto after = std::chrono::microseconds(random() % 20'000);
+    HostedRanks ranks(&cluster, random() % 3 == 0 ? std::vector{0, 0} : std::vector{0, 1});
+    ranks.Start([&](int rank) {
+      Process process;
+      void* const comm = rank == 0 ? Connect(&process, round) : Accept(&process, round);
+      const auto close = [&] {
+        return rank == 0 ? process.plugin.close_send(comm) : process.plugin.close_recv(comm);
+      };
+      if (rank != ends) {
+        ExchangeUntilItFails(&process, comm, rank == 0, seed);
+        EXPECT_EQ(close(), ncclSuccess);
+        return 0;
+      }
+      std::thread end([&] {
+        std::this_thread::sleep_for(after);
+        if (dies) kill(getpid(), SIGKILL);
+        board_->stage.store(1);
+      });
+      // The connection is closed by the thread that uses it.
+      std::vector<uint8_t> buffer(600'000);
+      for (int i = 0; board_->stage.load() == 0; ++i) {
+        void* data = buffer.data();
+        size_t bytes = buffer.size();
+        int tag = i % 3;
+        void* none = nullptr;
+        void* request = nullptr;
+        EXPECT_EQ(rank == 0 ? process.plugin.isend(comm, data, bytes, tag, nullptr, &request)
+                            : process.plugin.irecv(comm, 1, &data, &bytes, &tag, &none, &request),
+                  ncclSuccess)
+            << NetLog();
+        int done = 0;
+        while (request != nullptr && done == 0 && board_->stage.load() == 0) {
+          EXPECT_EQ(process.plugin.test(request, &done, nullptr), ncclSuccess) << NetLog();
+        }
+      }
+      end.join();
+      EXPECT_EQ(close(), ncclSuccess);
+      return 0;
+    });
+    const std::vector<int> statuses = ranks.Wait();
+    EXPECT_EQ(statuses[static_cast<size_t>(1 - ends)], 0);
+    EXPECT_EQ(statuses[static_cast<size_t>(ends)], dies ? SIGKILL : 0);
+    board_->stage.store(0);
+  }
+}
+
 TEST_F(NcclNet, ADaemonThatIsStartedAnewServesNewConnections) {
   for (const int killed : {0, 1}) {
     TestCluster cluster(2);
