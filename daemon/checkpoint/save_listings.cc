@@ -14,7 +14,7 @@
 namespace harmonaize::daemon {
 namespace {
 
-const char* NameOf(StoredList::State state) {
+const char* NameOfState(StoredList::State state) {
   switch (state) {
     case StoredList::State::kNone: return "none";
     case StoredList::State::kUnreadable: return "unreadable";
@@ -71,7 +71,7 @@ void SaveListings::EndOne(const JobTable::Key& job) {
   }
   nlohmann::json document =
       SavesDocument(services_.parts->Of(job), ended.others, ended.stored.saves);
-  document["provider_store"] = NameOf(ended.stored.state);
+  document["provider_store"] = NameOfState(ended.stored.state);
   for (const Listed& listed : ended.asked) listed(document);
 }
 

@@ -621,8 +621,13 @@ TEST_F(NcclNet, EveryEntryOfEveryVersionStandsWrongCalls) {
     EXPECT_EQ(plugin.irecv(send, 1, &pointer, &bytes, &tag, &none, &request), ncclInvalidUsage);
     EXPECT_EQ(plugin.irecv(receive, 0, &pointer, &bytes, &tag, &none, &request),
               ncclInvalidArgument);
-    EXPECT_EQ(plugin.irecv(receive, 9, &pointer, &bytes, &tag, &none, &request),
-              ncclInvalidArgument);
+    std::vector<void*> pointers(9, pointer);
+    std::vector<size_t> nine(9, sizeof data);
+    std::vector<int> tags(9, tag);
+    std::vector<void*> nones(9, nullptr);
+    EXPECT_EQ(
+        plugin.irecv(receive, 9, pointers.data(), nine.data(), tags.data(), nones.data(), &request),
+        ncclInvalidArgument);
     EXPECT_EQ(plugin.irecv(receive, 1, nullptr, &bytes, &tag, &none, &request),
               ncclInvalidArgument);
     EXPECT_EQ(plugin.irecv(receive, 1, &pointer, nullptr, &tag, &none, &request),
