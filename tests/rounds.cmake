@@ -71,7 +71,7 @@ add_custom_target(round)
 add_dependencies(round harmonaized harmonaize_nccl harmonaize_writer)
 # Of the sanitizers' rounds nothing runs commands.
 if(NOT HARMONAIZE_SANITIZER)
-  add_dependencies(round harmonaize harmonaize_manual harmonaize_preload)
+  add_dependencies(round harmonaize harmonaize_manual harmonaize_nccl_plugins harmonaize_preload)
 endif()
 set(programs_of_topology_files_test topology_test)
 set(programs_of_shim_preload_test shim_preload_probe)

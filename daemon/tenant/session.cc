@@ -161,7 +161,8 @@ Result<PostedOperation*> Session::AdmitMessage(const OperationDescriptor& descri
   std::byte* const word =
       region == nullptr ? nullptr : region->At(place.offset, sizeof(MessageOutcome));
   const bool sound = IsPointToPoint(descriptor.collective) && descriptor.type == DataType::kInt8 &&
-                     descriptor.scalar <= UINT32_MAX && (descriptor.flags & ~kNotAwaited) == kPipeMessage;
+                     descriptor.scalar <= UINT32_MAX &&
+                     (descriptor.flags & ~kNotAwaited) == kPipeMessage;
   if (!sound || word == nullptr || place.offset % alignof(MessageOutcome) != 0) {
     return InvalidArgument("a descriptor of a message that no client writes");
   }

@@ -50,7 +50,7 @@ struct PipesClosedMessage {
   int from = 0;
   int to = 0;
   uint32_t pipe = 0;
-  bool all = false;       ///< All pipes; `pipe` means nothing.
+  bool all = false;    ///< All pipes; `pipe` means nothing.
   uint64_t notes = 0;  ///< Messages of notes that were sent before. They come first.
 };
 
