@@ -50,7 +50,7 @@ DAEMON_LAYERS = [
     ["daemon/cluster"],
     ["daemon/links", "daemon/transfer"],
     ["daemon/plans", "daemon/sharing"],
-    ["daemon/communicator"],
+    ["daemon/communicator", "daemon/nccl_tuning"],
     ["daemon/multihost"],
     ["daemon/formation"],
     ["daemon/diagnosis"],

@@ -19,6 +19,7 @@ class HostTuning;
 class JobAdvisor;
 class JobTable;
 class Membership;
+class NcclTuning;
 class Offers;
 class Sizing;
 class ProbeService;
@@ -39,6 +40,7 @@ class EngineRooms {
   virtual Membership& membership() = 0;
   virtual ProbeService& probes() = 0;
   virtual Profiles& profiles() = 0;
+  virtual NcclTuning& nccl_tuning() = 0;
   virtual const Executor& executor() const = 0;
   virtual const HostTuning& tuning() const = 0;
   virtual ReportSources report_sources() = 0;

@@ -437,6 +437,11 @@ Status Reception::Forward(Guest& guest, const MessageHeader& header, ControlMess
                         MapProfileRing(*connection->account(), header, message));
     region = Share(std::move(ring));
   }
+  if (header.type == MessageType::kOpenTuning) {
+    HZ_ASSIGN_OR_RETURN(std::unique_ptr<RegionMemory> position,
+                        MapTuningPosition(*connection->account(), header, message));
+    region = Share(std::move(position));
+  }
   // Closes the descriptors at once: the engine may be behind, and descriptors are what a daemon
   // runs out of first.
   message.descriptors.clear();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/ipc/profile_ring.h"
+#include "src/ipc/tuning_segment.h"
 #include "src/memory/memory_node.h"
 #include "src/memory/missing_pages.h"
 #include "src/memory/shared_memory.h"
@@ -25,6 +26,21 @@ int NodeOf(const Mapping& mapping) {
     node = of_page;
   }
   return node;
+}
+
+/// Maps memory of a fixed size, whose words the daemon reads, or writes for the process.
+Result<std::unique_ptr<RegionMemory>> MapWords(Account& account, ControlMessage& message,
+                                               const char* what, size_t bytes) {
+  if (message.descriptors.size() != 1) return InvalidArgument("{} comes with one descriptor", what);
+  auto memory = std::make_unique<RegionMemory>();
+  HZ_ASSIGN_OR_RETURN(memory->place, account.Take(Resource::kRegions, 1));
+  HZ_ASSIGN_OR_RETURN(memory->bytes,
+                      account.Take(Resource::kRegisteredBytes, static_cast<int64_t>(bytes)));
+  HZ_ASSIGN_OR_RETURN(memory->mapping, MapAndSeal(message.descriptors.front().get(), bytes));
+  memory->guard = FaultGuard(memory->mapping.data(), memory->mapping.size());
+  HZ_RETURN_IF_ERROR(MissingPages::Refuse(memory->mapping.data(), memory->mapping.size()));
+  MissingPages::BringIn(memory->mapping.data(), memory->mapping.size());
+  return memory;
 }
 
 }  // namespace
@@ -86,19 +102,14 @@ Result<std::unique_ptr<RegionMemory>> TakeBuffer(Account& account, const Message
 Result<std::unique_ptr<RegionMemory>> MapProfileRing(Account& account, const MessageHeader& header,
                                                      ControlMessage& message) {
   HZ_RETURN_IF_ERROR(DecodeBody<OpenProfileRequest>(header, message.bytes).status());
-  if (message.descriptors.size() != 1) {
-    return InvalidArgument("a ring for profiler events comes with one descriptor");
-  }
-  auto memory = std::make_unique<RegionMemory>();
-  HZ_ASSIGN_OR_RETURN(memory->place, account.Take(Resource::kRegions, 1));
-  HZ_ASSIGN_OR_RETURN(memory->bytes, account.Take(Resource::kRegisteredBytes,
-                                                  static_cast<int64_t>(sizeof(ProfileRing))));
-  HZ_ASSIGN_OR_RETURN(memory->mapping,
-                      MapAndSeal(message.descriptors.front().get(), sizeof(ProfileRing)));
-  memory->guard = FaultGuard(memory->mapping.data(), memory->mapping.size());
-  HZ_RETURN_IF_ERROR(MissingPages::Refuse(memory->mapping.data(), memory->mapping.size()));
-  MissingPages::BringIn(memory->mapping.data(), memory->mapping.size());
-  return memory;
+  return MapWords(account, message, "a ring for profiler events", sizeof(ProfileRing));
+}
+
+Result<std::unique_ptr<RegionMemory>> MapTuningPosition(Account& account,
+                                                        const MessageHeader& header,
+                                                        ControlMessage& message) {
+  HZ_RETURN_IF_ERROR(DecodeBody<OpenTuningRequest>(header, message.bytes).status());
+  return MapWords(account, message, "a tuner's position", kTuningPositionBytes);
 }
 
 }  // namespace harmonaize::daemon

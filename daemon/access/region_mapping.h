@@ -26,9 +26,12 @@ Result<std::unique_ptr<RegionMemory>> MapRegion(Account& account, const MessageH
 Result<std::unique_ptr<RegionMemory>> TakeBuffer(Account& account, const MessageHeader& header,
                                                  ControlMessage& message);
 
-/// Maps the ring that an OpenProfileRequest brought, as MapRegion does a region. Requires: as
-/// MapRegion. Returns the errors of MapRegion.
+/// Maps the ring that an OpenProfileRequest brought, or the position of an OpenTuningRequest, as
+/// MapRegion does a region. Requires: as MapRegion. Returns the errors of MapRegion.
 Result<std::unique_ptr<RegionMemory>> MapProfileRing(Account& account, const MessageHeader& header,
                                                      ControlMessage& message);
+Result<std::unique_ptr<RegionMemory>> MapTuningPosition(Account& account,
+                                                        const MessageHeader& header,
+                                                        ControlMessage& message);
 
 }  // namespace harmonaize::daemon

@@ -1,5 +1,6 @@
 #include "daemon/access/requests.h"
 
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "daemon/access/reply_document.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/formation/membership.h"
+#include "daemon/nccl_tuning/nccl_tuning.h"
 #include "daemon/probing/probe_service.h"
 #include "daemon/profiles/profiles.h"
 #include "daemon/reports/explain_communicator.h"
@@ -101,6 +103,8 @@ class Request {
         return AnswerCheckpointRequest(rooms_, session_, connection_, header_, message_,
                                        std::move(region_));
       case MessageType::kOpenProfile: return OpenProfile();
+      case MessageType::kOpenTuning: return OpenTuning();
+      case MessageType::kCloseTuning: return CloseTuning();
     }
     return InvalidUsage("control message {} is not expected here", static_cast<int>(header_.type));
   }
@@ -400,6 +404,21 @@ class Request {
     HZ_ASSIGN_OR_RETURN(const uint32_t events,
                         rooms_.profiles().Open(session_, request.communicator, std::move(region_)));
     return Reply(OpenProfileReply{.events = events});
+  }
+
+  Status OpenTuning() {
+    HZ_ASSIGN_OR_RETURN(const OpenTuningRequest request, Decode<OpenTuningRequest>());
+    HZ_ASSIGN_OR_RETURN(const NcclTuning::Opened opened,
+                        rooms_.nccl_tuning().Open(session_, request.communicator, request.ranks,
+                                                  request.hosts, std::move(region_)));
+    if (opened.number == 0) return Reply(OpenTuningReply{});
+    return Reply(OpenTuningReply{.number = opened.number}, std::array{opened.descriptor});
+  }
+
+  Status CloseTuning() {
+    HZ_ASSIGN_OR_RETURN(const CloseTuningRequest request, Decode<CloseTuningRequest>());
+    HZ_RETURN_IF_ERROR(rooms_.nccl_tuning().Close(session_, request.number));
+    return Reply(CloseTuningReply{});
   }
 
   Status ReportStatus() {

@@ -115,6 +115,11 @@ ControlLoop::Active ControlLoop::FindActive(uint64_t now_ns) {
     if (roster.IsLocal(0)) active.led.push_back(communicator.get());
   }
   begun_ = std::move(still_there);
+  for (const transport::PeerId home : follower_.homes()) {
+    const bool known =
+        std::find(active.homes.begin(), active.homes.end(), home) != active.homes.end();
+    if (!known) active.homes.push_back(home);
+  }
   return active;
 }
 
@@ -348,6 +353,7 @@ void ControlLoop::ReviewPlans(uint64_t now_ns) {
         follows ? controller_link_->RatesFor(group->roster().key) : links_->rates();
     group->plans().control()->OnRates(rates, *cluster_->fabric(), now_ns);
   }
+  follower_.on_rates(links_->rates(), now_ns);
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -57,6 +57,19 @@ class ControlLoop final : public StartGate {
   ControlLoop(const ControlLoop&) = delete;
   ControlLoop& operator=(const ControlLoop&) = delete;
 
+  /// What follows links beside the plans of communicators.
+  struct Follower {
+    /// Returns the homes that are to hear of this host's traffic because of it.
+    std::function<std::vector<transport::PeerId>()> homes = [] {
+      return std::vector<transport::PeerId>();
+    };
+    /// Takes in what links carry where that is not what the fabric states.
+    std::function<void(const EdgeRates&, uint64_t now_ns)> on_rates = [](const EdgeRates&,
+                                                                         uint64_t) {};
+  };
+  /// Has a follower served from now on, in the place of an earlier one.
+  void Serve(Follower follower) { follower_ = std::move(follower); }
+
   /// Begins, since the cluster has been joined. Requires: the cluster outlives the control loop.
   void Begin(Cluster* cluster);
   /// Returns whether there is a fabric file, and the provider wants plans to follow its links.
@@ -126,6 +139,7 @@ class ControlLoop final : public StartGate {
   const Services services_;
   Cluster* cluster_ = nullptr;  // nullptr: no cluster was joined
   int self_ = -1;               // this host in the fabric
+  Follower follower_;
   TrafficMeter meter_;
   std::unique_ptr<NicWatch> nics_;
   std::map<uint64_t, uint64_t> begun_;  // by communicator: begun collectives and messages at the

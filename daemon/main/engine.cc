@@ -321,6 +321,7 @@ void Engine::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
         if (sizing_.has_value()) sizing_->OnMessage(peer, message);
         if (checkpoints_.has_value()) checkpoints_->OnMessage(peer, message);
         probes_->OnMessage(peer, message);
+        nccl_tuning_->OnMessage(peer, message);
         control_loop_->OnMessage(peer, message);
       },
       [&](const Status& exception) {
@@ -337,6 +338,7 @@ void Engine::OnPeerLost(transport::PeerId peer) {
   if (sizing_.has_value()) sizing_->OnPeerLost(peer);
   if (checkpoints_.has_value()) checkpoints_->OnPeerLost(peer);
   probes_->OnPeerLost(peer);
+  nccl_tuning_->OnPeerLost(peer);
   control_loop_->OnPeerLost(peer);
 }
 
@@ -449,6 +451,7 @@ void Engine::LoseSession(uint32_t id, const std::string& why, SessionEnd end) {
 
 void Engine::TellLoss(Session& session, const std::string& why, SessionEnd end) {
   profiles_.Close(session.id());
+  nccl_tuning_->LoseSession(session.id());
   membership_->LoseSession(session, why, end);
   session.loss_told = true;
 }

@@ -29,6 +29,7 @@
 #include "daemon/jobs/job_table.h"
 #include "daemon/metrics/usage_ledger.h"
 #include "daemon/multihost/network_operations.h"
+#include "daemon/nccl_tuning/nccl_tuning.h"
 #include "daemon/offers/offers.h"
 #include "daemon/plans/fabrics.h"
 #include "daemon/probing/probe_service.h"
@@ -81,6 +82,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   Membership& membership() override { return *membership_; }
   ProbeService& probes() override { return *probes_; }
   Profiles& profiles() override { return profiles_; }
+  NcclTuning& nccl_tuning() override { return *nccl_tuning_; }
   const Executor& executor() const override { return *executor_; }
   const HostTuning& tuning() const override { return tuning_; }
   ReportSources report_sources() override;
@@ -185,6 +187,7 @@ class Engine final : public EngineRooms, private SessionKeeper, private ClusterE
   std::optional<ControlLoop> control_loop_;
   std::optional<Membership> membership_;
   std::optional<ProbeService> probes_;
+  std::optional<NcclTuning> nccl_tuning_;
   std::optional<Diagnosis> diagnosis_;
   std::unique_ptr<EventRooms> events_;  ///< TellEventsTo makes it; nullptr: nobody hears of them.
   std::optional<RequirementsBook> requirements_;  ///< Likewise: nullopt if there are no events.

@@ -116,6 +116,17 @@ void Engine::OpenRooms() {
                                          .loop = loop_.get(),
                                          .background = &background_,
                                          .cluster = cluster_.get()});
+  nccl_tuning_.emplace(NcclTuning::Services{
+      .config = &config_,
+      .cluster = cluster_.get(),
+      .fabrics = &fabrics_,
+      .background = &background_,
+      .loop = loop_.get(),
+      .look_at_traffic = [this](uint64_t now_ns) { control_loop_->Tick(now_ns); }});
+  control_loop_->Serve(
+      {.homes = [this] { return nccl_tuning_->ActiveHomes(); },
+       .on_rates = [this](const EdgeRates& rates,
+                          uint64_t now_ns) { nccl_tuning_->OnRates(rates, now_ns); }});
   usage_.emplace(UsageLedger::Services{.tenants = &tenants_,
                                        .communicators = &communicators_,
                                        .background = &background_,
@@ -144,6 +155,7 @@ ReportSources Engine::report_sources() {
           .offers = offers_.has_value() ? &*offers_ : nullptr,
           .sizing = sizing_.has_value() ? &*sizing_ : nullptr,
           .profiles = &profiles_,
+          .nccl_tuning = &*nccl_tuning_,
           .usage = &*usage_};
 }
 

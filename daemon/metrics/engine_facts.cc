@@ -52,6 +52,7 @@ EngineFacts FactGatherer::Gather(const ReportSources& sources) {
   GatherAnnouncements(sources, &facts);
   GatherElastic(sources, &facts);
   if (sources.profiles != nullptr) facts.profiles = sources.profiles->counts();
+  if (sources.nccl_tuning != nullptr) facts.tuning = sources.nccl_tuning->counts();
   GatherNetwork(sources, &facts);
   facts.gather_seconds = static_cast<double>(MonotonicNanoseconds() - begun_ns) * 1e-9;
   return facts;

@@ -9,6 +9,7 @@
 
 #include "daemon/communicator/communicator_counts.h"
 #include "daemon/metrics/usage_ledger.h"
+#include "daemon/nccl_tuning/nccl_tuning.h"
 #include "daemon/offers/offers.h"
 #include "daemon/plans/congestion.h"
 #include "daemon/profiles/profile_collector.h"
@@ -87,6 +88,7 @@ struct EngineFacts {
   AnnouncementFacts announcements;
   ElasticFacts elastic;
   ProfileCollector::Counts profiles;  ///< What processes tell of NCCL's profiler events.
+  NcclTuning::Counts tuning;          ///< Of the communicators whose tuners are advised.
 
   bool in_cluster = false;
   uint64_t linked_daemons = 0;

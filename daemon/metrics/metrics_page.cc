@@ -189,6 +189,15 @@ void AddProfiles(const ProfileCollector::Counts& counts, Page* page) {
       .Add(Seconds(counts.busy_ns));
 }
 
+void AddTuning(const NcclTuning::Counts& counts, Page* page) {
+  page->Gauge("tuned_communicators",
+              "Communicators of stock NCCL's with ranks here whose tuner is advised.")
+      .Add(counts.communicators);
+  page->Counter("tuning_changes_total",
+                "Changes of the tables by which ranks here choose in stock NCCL.")
+      .Add(counts.changes);
+}
+
 void AddCommunicators(const EngineFacts& facts, Page* page) {
   static constexpr const char* kStates[] = {"ready", "revoked", "broken"};
   Family states = page->Gauge("communicators", "Communicators on this host, by their state.");
@@ -448,6 +457,7 @@ std::string MetricsPage(const EngineFacts& facts, const std::vector<NamedTenant>
   AddElastic(facts.elastic, &page);
   AddCommunicators(facts, &page);
   AddProfiles(facts.profiles, &page);
+  AddTuning(facts.tuning, &page);
   AddUsage(tenants, &page);
   AddHoldings(facts, tenants, &page);
   AddTransport(facts, &page);

@@ -18,6 +18,7 @@ class Diagnosis;
 class Drain;
 class HostTuning;
 class JobTable;
+class NcclTuning;
 class Offers;
 class PendingFormations;
 class Profiles;
@@ -50,6 +51,7 @@ struct ReportSources {
   const Offers* offers = nullptr;                ///< The same.
   const Sizing* sizing = nullptr;                ///< The same.
   const Profiles* profiles = nullptr;
+  const NcclTuning* nccl_tuning = nullptr;
   UsageLedger* usage = nullptr;
 };
 

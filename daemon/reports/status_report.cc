@@ -11,6 +11,7 @@
 #include "daemon/multihost/host_group.h"
 #include "daemon/reports/communicator_parts.h"
 #include "daemon/reports/status_cluster.h"
+#include "daemon/reports/status_tuning.h"
 #include "daemon/tenant/session_table.h"
 #include "daemon/tenant/tenant_table.h"
 #include "daemon/version.h"
@@ -175,6 +176,7 @@ json TenantsStatus(const ReportSources& sources, const Reader& reader) {
 std::string StatusReport(const ReportSources& sources, const Reader& reader) {
   json report = {{"daemon", DaemonStatus(sources, reader)},
                  {"tenants", TenantsStatus(sources, reader)}};
+  if (sources.nccl_tuning != nullptr) report["nccl_tuning"] = TuningStatus(sources, reader);
   if (reader.is_operator && sources.cluster != nullptr) {
     report["cluster"] = ClusterStatus(sources, MonotonicNanoseconds());
   }

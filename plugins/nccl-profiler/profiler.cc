@@ -9,6 +9,7 @@
 #include <new>
 #include <string>
 
+#include "plugins/nccl-abi/communicator_of_thread.h"
 #include "plugins/nccl-profiler/telemetry.h"
 #include "src/base/clock.h"
 #include "src/ipc/messages.h"
@@ -184,6 +185,10 @@ void InitProfiler(const CommunicatorDescription& communicator, uint32_t known, v
   if (context == nullptr) context = &unused_context;
   if (mask == nullptr) mask = &unused_mask;
   *context = nullptr;
+  if (communicator.ranks > 0 && communicator.hosts > 0) {
+    NoteCommunicatorOfThread(communicator.id, static_cast<size_t>(communicator.ranks),
+                             static_cast<size_t>(communicator.hosts));
+  }
   try {
     const std::lock_guard lock(init_mutex);
     static const int kWatchesForks = pthread_atfork(nullptr, nullptr, &ForgetAfterFork);

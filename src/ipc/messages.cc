@@ -58,6 +58,8 @@ const char* RequestName(MessageType type) {
     case MessageType::kClosePipe: return "the end of a pipe";
     case MessageType::kNcclSettings: return "the provider's settings for NCCL";
     case MessageType::kOpenProfile: return "a ring for profiler events";
+    case MessageType::kOpenTuning: return "advice for a tuner";
+    case MessageType::kCloseTuning: return "the end of advice for a tuner";
   }
   return "an answer";
 }
@@ -101,7 +103,9 @@ uint16_t FirstVersionOf(MessageType type) {
     case MessageType::kTakeKnock:
     case MessageType::kClosePipe:
     case MessageType::kNcclSettings:
-    case MessageType::kOpenProfile: return 23;
+    case MessageType::kOpenProfile:
+    case MessageType::kOpenTuning:
+    case MessageType::kCloseTuning: return 23;
     default: return 1;
   }
 }

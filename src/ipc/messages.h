@@ -74,6 +74,8 @@ enum class MessageType : uint16_t {
   kClosePipe,
   kNcclSettings,
   kOpenProfile,
+  kOpenTuning,
+  kCloseTuning,
 };
 
 /// Returns a request's subject in words for people, such as "a place in a communicator".
@@ -551,6 +553,30 @@ struct OpenProfileRequest {
 };
 struct OpenProfileReply {
   uint32_t events = 0;  ///< The events that the provider wants, of ProfileEvents; 0: none.
+  uint32_t reserved = 0;
+};
+
+/// Has the provider advise a rank's tuner about one of NCCL's communicators. Carries the memfd of the
+/// rank's TuningPosition, as MapAndSeal requires it: kTuningPositionBytes, filled with zeros.
+struct OpenTuningRequest {
+  static constexpr MessageType kType = MessageType::kOpenTuning;
+  uint64_t communicator = 0;  ///< NCCL's hash of its id.
+  int32_t ranks = 0;
+  int32_t hosts = 0;  ///< NCCL's nodes.
+};
+/// Carries the TuningSegment's descriptor, for reading, unless `number` is 0.
+struct OpenTuningReply {
+  uint32_t number = 0;  ///< For kCloseTuning; 0: the provider has no advice for this communicator.
+  uint32_t reserved = 0;
+};
+
+/// Ends what kOpenTuning began.
+struct CloseTuningRequest {
+  static constexpr MessageType kType = MessageType::kCloseTuning;
+  uint32_t number = 0;
+  uint32_t reserved = 0;
+};
+struct CloseTuningReply {
   uint32_t reserved = 0;
 };
 

@@ -17,6 +17,7 @@
 #include "daemon/cluster/messages/probe.h"
 #include "daemon/cluster/messages/sizing.h"
 #include "daemon/cluster/messages/ticket.h"
+#include "daemon/cluster/messages/tuning.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -38,6 +39,7 @@ Status Read(uint64_t kind, const nlohmann::json& document, AgentsMessage* messag
 Status Read(uint64_t kind, const nlohmann::json& document, SizingMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, CheckpointMessage* message);
 Status Read(uint64_t kind, const nlohmann::json& document, DoorMessage* message);
+Status Read(uint64_t kind, const nlohmann::json& document, TuningMessage* message);
 
 // Each of these writes the fields of a message.
 
@@ -54,5 +56,6 @@ nlohmann::json Write(const AgentsMessage& message);
 nlohmann::json Write(const SizingMessage& message);
 nlohmann::json Write(const CheckpointMessage& message);
 nlohmann::json Write(const DoorMessage& message);
+nlohmann::json Write(const TuningMessage& message);
 
 }  // namespace harmonaize::daemon

@@ -34,7 +34,11 @@ uint32_t FirstVersionOf(MessageKind kind) {
     case MessageKind::kPipesOpened:
     case MessageKind::kPipesClosed:
     case MessageKind::kKnock:
-    case MessageKind::kKnockRefused: return 9;
+    case MessageKind::kKnockRefused:
+    case MessageKind::kTunedRanks:
+    case MessageKind::kTuningProposal:
+    case MessageKind::kTuningPromise:
+    case MessageKind::kTuningSettle: return 9;
     default: return transport::kOldestProtocolVersion;
   }
 }

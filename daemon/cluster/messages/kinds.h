@@ -110,6 +110,12 @@ enum class MessageKind : uint16_t {
   // messages/door.h
   kKnock = 1300,
   kKnockRefused = 1301,
+
+  // messages/tuning.h
+  kTunedRanks = 1400,
+  kTuningProposal = 1401,
+  kTuningPromise = 1402,
+  kTuningSettle = 1403,
 };
 
 /// Returns the first version of the protocol between daemons that has the kind.

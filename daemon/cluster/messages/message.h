@@ -22,6 +22,7 @@
 #include "daemon/cluster/messages/probe.h"
 #include "daemon/cluster/messages/sizing.h"
 #include "daemon/cluster/messages/ticket.h"
+#include "daemon/cluster/messages/tuning.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -61,7 +62,7 @@ class ClusterMessage {
   using Subjects =
       std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage, LinkMessage,
                    ProbeMessage, JobMessage, DiagnosisMessage, TicketMessage, AgentsMessage,
-                   SizingMessage, CheckpointMessage, DoorMessage>;
+                   SizingMessage, CheckpointMessage, DoorMessage, TuningMessage>;
 
   ClusterMessage(Subjects subjects) : subjects_(std::move(subjects)) {}
   /// Makes a message of a structure of one of the subjects.
