@@ -15,9 +15,11 @@
 #include "daemon/cluster/messages/planning.h"
 #include "daemon/cluster/messages/probe.h"
 #include "daemon/cluster/messages/ticket.h"
+#include "daemon/cluster/messages/tuning.h"
 #include "daemon/offers/offer_record.h"
 #include "daemon/probing/probe_hello.h"
 #include "src/ipc/unique_id.h"
+#include "src/planner/tuning_advice.h"
 
 namespace harmonaize::fuzz {
 
@@ -209,6 +211,22 @@ inline void Fill(KnockMessage& knock) {
 inline void Fill(KnockRefusedMessage& refused) {
   refused.id.assign(sizeof(UniqueId), 2);
   refused.status = RemoteError("nobody listens");
+}
+
+inline void Fill(TunedRanksMessage& ranks) {
+  ranks.ranks = 8;
+  ranks.here = 2;
+}
+
+inline void Fill(TuningProposalMessage& proposal) {
+  const TuningAdvice advice = NoTuningAdvice();
+  proposal.factors = advice.factors;
+  proposal.channels = advice.channels;
+  proposal.families = advice.families;
+}
+
+inline void Fill(TuningPromiseMessage& promise) {
+  promise.checkpoints = {uint64_t{1} << 32 | 7};
 }
 
 inline void Fill(EventMessage& event) {

@@ -42,11 +42,12 @@ class KeyFile {
 }  // namespace
 
 TestCluster::TestCluster(int hosts, const std::string& config, const std::string& cluster_keys,
-                         const std::string& key, bool keep_logs)
+                         const std::string& key, bool keep_logs, int port)
     : config_(config),
       cluster_keys_(cluster_keys),
       key_(key.empty() ? "a key that only this test's daemons know, 32 bytes and more\n" : key),
-      keep_logs_(keep_logs) {
+      keep_logs_(keep_logs),
+      port_(port) {
   for (int host = 0; host < hosts; ++host) AddHost();
 }
 
@@ -56,8 +57,8 @@ void TestCluster::AddHost() {
 }
 
 std::string TestCluster::ConfigWith(int host, const std::string& key_path) const {
-  return config_ + "\n[cluster]\naddress = \"127.0.0." + std::to_string(host + 1) +
-         ":0\"\nkey_file = \"" + key_path + "\"\n" + cluster_keys_;
+  return config_ + "\n[cluster]\naddress = \"127.0.0." + std::to_string(host + 1) + ":" +
+         std::to_string(port_) + "\"\nkey_file = \"" + key_path + "\"\n" + cluster_keys_;
 }
 
 void TestCluster::Restart(int host) {

@@ -16,10 +16,11 @@ namespace harmonaize::testing {
 class TestCluster {
  public:
   /// `config` is more text for each provider.toml; it must not have a section [cluster]. `key` is
-  /// the cluster's key, if it is to be another one. For `keep_logs` see DaemonProcess.
+  /// the cluster's key, if it is to be another one. For `keep_logs` see DaemonProcess. `port` is
+  /// where all daemons listen; 0: each at one of its own.
   explicit TestCluster(int hosts, const std::string& config = "",
                        const std::string& cluster_keys = "", const std::string& key = "",
-                       bool keep_logs = false);
+                       bool keep_logs = false, int port = 0);
 
   int hosts() const { return static_cast<int>(daemons_.size()); }
   DaemonProcess& daemon(int host) { return *daemons_[static_cast<size_t>(host)]; }
@@ -35,6 +36,7 @@ class TestCluster {
   const std::string cluster_keys_;
   const std::string key_;
   const bool keep_logs_;
+  const int port_;
   std::vector<std::unique_ptr<DaemonProcess>> daemons_;
 };
 

@@ -18,6 +18,7 @@
 #include "daemon/cluster/messages/message.h"
 #include "src/base/clean_text.h"
 #include "src/ipc/unique_id.h"
+#include "src/planner/tuning_advice.h"
 #include "tests/support/sanitized.h"
 
 namespace harmonaize::daemon {
@@ -99,6 +100,11 @@ std::vector<ClusterMessage> OneOfEach() {
       PipesClosedMessage{77, 0, 1, 12, true, 3},
       KnockMessage{std::vector<uint8_t>(32, 5), 1001, std::vector<uint8_t>(sizeof(UniqueId), 6)},
       KnockRefusedMessage{std::vector<uint8_t>(sizeof(UniqueId), 6), kWhy},
+      TunedRanksMessage{1001, 77, 5, 3, 8, 2, 1},
+      TuningProposalMessage{1001, 77, 3, NoTuningAdvice().factors, NoTuningAdvice().channels,
+                            NoTuningAdvice().families},
+      TuningPromiseMessage{1001, 77, 3, 40, {5, 6}, kWhy},
+      TuningSettleMessage{1001, 77, 3, true, 41},
       ClosedMessage{77, 12},
       BegunMessage{77, {{12, 0xffffffffu}, {14, 0}}, true},
       AgreedMessage{77, 12},
@@ -459,6 +465,14 @@ struct OutOfRange {
 TEST(ClusterMessages, ValuesThatCannotBeAreRefused) {
   const json huge = int64_t{1} << 31;
   const std::vector<OutOfRange> cases = {
+      {MessageKind::kTunedRanks, "/1/host", {-1}},
+      {MessageKind::kTunedRanks, "/1/ranks", {0, -1, 1 << 21, 1}},
+      {MessageKind::kTunedRanks, "/1/here", {-1, 9}},
+      {MessageKind::kTuningProposal, "/1/factors", {json::array(), {1.0}}},
+      {MessageKind::kTuningProposal, "/1/factors/0", {0, -1.0, 1e9}},
+      {MessageKind::kTuningProposal, "/1/channels/0", {-1, 65}},
+      {MessageKind::kTuningProposal, "/1/families/0", {-2, 3}},
+      {MessageKind::kTuningPromise, "/1/checkpoints/0", {-1, 0.5}},
       {MessageKind::kApply, "/1/kind", {-1, 5, 99}},
       {MessageKind::kApply, "/1/ticket", {0, -1, 1.0, 1e300}},
       {MessageKind::kApply, "/1/takes_part", {false}},
