@@ -9,6 +9,7 @@
 #include "cli/json_view.h"
 #include "cli/status/communicator_label.h"
 #include "cli/status/stock_nccl_note.h"
+#include "cli/status/tuning_table.h"
 #include "cli/status/waiting_notes.h"
 #include "cli/text_table.h"
 
@@ -97,6 +98,7 @@ Result<std::string> StatusTable(std::string_view document) {
     text += "\n";
     communicators.Print(&text);
   }
+  PrintTuning(json, &text);
   return text;
 }
 

@@ -17,6 +17,8 @@ namespace harmonaize {
 ///                                                   "missing_ranks": [..]}],
 ///                                      "waiting_not_listed"}]}]}
 ///
+/// and what PrintTuning shows.
+///
 /// Operations are shown when they have waited for a second, the first few of a communicator.
 /// Missing fields are shown as "-", and unknown ones are ignored, so that a daemon of another
 /// version still shows what it can. Errors: kRemoteError when it is no JSON object.

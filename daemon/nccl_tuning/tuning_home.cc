@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "daemon/runtime/guarded.h"
-#include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
 
@@ -14,6 +13,8 @@ namespace {
 /// Shortest time between two reviews of a communicator, in nanoseconds: a gain has to be seen at
 /// two times, not twice at once.
 constexpr uint64_t kReviewEveryNs = 80'000'000;
+/// Pause, in nanoseconds, after a change that was called off: ranks may just be at rest.
+constexpr uint64_t kCalledOffPauseNs = 1'000'000'000;
 
 uint64_t NumberOf(uint64_t checkpoint) {
   return checkpoint >> 32;
@@ -37,12 +38,11 @@ bool TuningHome::HasRoomFor(uint32_t user) const {
 }
 
 void TuningHome::OnRanks(transport::PeerId peer, const TunedRanksMessage& message) {
+  if (message.host >= services_.stated->hosts()) return;
   const TunedKey key{message.user, message.communicator};
   auto found = groups_.find(key);
   if (found == groups_.end()) {
-    if (message.here == 0 || message.host >= services_.stated->hosts() || !HasRoomFor(key.user)) {
-      return;
-    }
+    if (message.here == 0 || !HasRoomFor(key.user)) return;
     found = groups_.try_emplace(key).first;
     found->second.ranks = message.ranks;
   }
@@ -85,7 +85,7 @@ void TuningHome::Complete(Group* group) {
 void TuningHome::Freeze(const TunedKey& key, Group* group, std::string why) {
   if (!group->stays_as_it_is.empty()) return;
   group->stays_as_it_is = std::move(why);
-  Log(LogLevel::kInfo, kLogTuning, "tuning of NCCL's communicator {:x} stays as it is: {}",
+  Log(LogLevel::kDebug, kLogTuning, "tuning of NCCL's communicator {:x} stays as it is: {}",
       key.communicator, group->stays_as_it_is);
   if (group->leader.has_value()) {
     TellAll(key, group, group->leader->OnRankLeft(), group->stays_as_it_is);
@@ -108,9 +108,10 @@ void TuningHome::OnPeerLost(transport::PeerId peer) {
 // Reviews
 
 void TuningHome::OnRates(const EdgeRates& rates, uint64_t now_ns) {
+  now_ns_ = now_ns;
   for (auto& [key, group] : groups_) {
     if (IsDue(group, rates, now_ns) && !advising_.contains(key.user)) {
-      group.reviewed_ns = now_ns;
+      group.next_review_ns = now_ns + kReviewEveryNs;
       Review(key, &group, rates);
     }
   }
@@ -119,13 +120,15 @@ void TuningHome::OnRates(const EdgeRates& rates, uint64_t now_ns) {
 bool TuningHome::IsDue(const Group& group, const EdgeRates& rates, uint64_t now_ns) const {
   if (!group.leader.has_value() || !group.stays_as_it_is.empty()) return false;
   if (group.reviewing || group.leader->under_way()) return false;
-  if (now_ns < group.reviewed_ns + kReviewEveryNs) return false;
-  return rates != group.reviewed || group.review->pending() || group.is_changed;
+  if (now_ns < group.next_review_ns) return false;
+  return rates != group.reviewed || group.review->pending() || group.is_changed ||
+         group.was_called_off;
 }
 
 // Predicting takes milliseconds, for large communicators a second.
 void TuningHome::Review(const TunedKey& key, Group* group, const EdgeRates& rates) {
   group->reviewing = true;
+  group->was_called_off = false;
   group->reviewed = rates;
   advising_.insert(key.user);
   std::vector<int> hosts;
@@ -158,7 +161,7 @@ void TuningHome::OnAdvice(const TunedKey& key, const Result<TuningAdvice>& advic
   group.reviewing = false;
   if (!group.stays_as_it_is.empty() || !group.leader.has_value()) return;
   if (!advice.ok()) return Freeze(key, &group, advice.status().message());
-  const double seconds = static_cast<double>(MonotonicNanoseconds()) * 1e-9;
+  const double seconds = static_cast<double>(now_ns_) * 1e-9;
   const double difference = DifferenceOf(group.in_force, *advice);
   const auto changed = group.review->Decide(
       {{.key = {}, .current_seconds = difference, .best_seconds = 1}}, seconds);
@@ -172,7 +175,7 @@ void TuningHome::OnAdvice(const TunedKey& key, const Result<TuningAdvice>& advic
 
 void TuningHome::Propose(const TunedKey& key, Group* group, const TuningAdvice& advice) {
   group->proposed = advice;
-  group->proposed_ns = MonotonicNanoseconds();
+  group->proposed_ns = now_ns_;
   group->checkpoints.clear();
   const uint64_t round = group->first_round + group->leader->Begin();
   for (const transport::PeerId host : group->hosts) {
@@ -218,9 +221,14 @@ void TuningHome::TellAll(const TunedKey& key, Group* group,
     group->in_force = std::move(group->proposed);
     group->is_changed = false;
     ++group->changes;
+  } else {
+    group->was_called_off = true;
+    group->next_review_ns = now_ns_ + kCalledOffPauseNs;
   }
-  Log(LogLevel::kInfo, kLogTuning, "tuning of NCCL's communicator {:x}: another table {}",
-      key.communicator, commit ? fmt::format("from call {} on", from) : "is called off, " + why);
+  // Tenants can see to it that changes are called off.
+  Log(commit ? LogLevel::kInfo : LogLevel::kDebug, kLogTuning,
+      "tuning of NCCL's communicator {:x}: another table {}", key.communicator,
+      commit ? fmt::format("from call {} on", from) : "is called off, " + why);
   for (const transport::PeerId host : group->hosts) {
     services_.send(host, TuningSettleMessage{key.user, key.communicator,
                                              group->first_round + settlement->round, commit, from});
@@ -228,6 +236,7 @@ void TuningHome::TellAll(const TunedKey& key, Group* group,
 }
 
 void TuningHome::Tick(uint64_t now_ns) {
+  now_ns_ = now_ns;
   for (auto& [key, group] : groups_) {
     if (!group.leader.has_value() || !group.leader->under_way()) continue;
     if (now_ns < group.proposed_ns + kLongestRoundNanoseconds) continue;

@@ -91,7 +91,8 @@ class TuningHome {
     bool is_changed = false;
     std::optional<PlanReview> review;
     EdgeRates reviewed;
-    uint64_t reviewed_ns = 0;
+    bool was_called_off = false;  ///< The last change, so it is to be tried again.
+    uint64_t next_review_ns = 0;
     bool reviewing = false;
     uint64_t changes = 0;
 
@@ -121,6 +122,7 @@ class TuningHome {
   const Services services_;
   Groups groups_;
   std::set<uint32_t> advising_;  ///< Users for whom the background makes an advice.
+  uint64_t now_ns_ = 0;          ///< The time that was passed in last.
   Lifetime lifetime_;
 };
 

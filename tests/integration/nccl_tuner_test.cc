@@ -27,7 +27,6 @@
 #include "plugins/nccl-tuner/tuner_abi.h"
 #include "src/ipc/operator_socket.h"
 #include "src/ipc/tuning_reader.h"
-#include "tests/integration/command_line.h"
 #include "tests/support/cluster.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/eventually.h"
@@ -162,6 +161,20 @@ TEST(NcclTuner, ADaemonThatKnowsNoLinksHasNoAdvice) {
   EXPECT_EQ(context, nullptr);
 }
 
+/// What a daemon says of tuning at one of its sockets.
+json StatusOfTuning(const std::string& socket_path) {
+  Result<ControlSocket> socket = ControlSocket::Connect(socket_path);
+  if (!socket.ok() || !socket->Send(Encode(StatusRequest::kType, StatusRequest{})).ok()) return {};
+  const Result<ControlMessage> reply = socket->Receive(HostileSession::kAnswerWithinMs);
+  if (!reply.ok()) return {};
+  // The document is the message's tail.
+  const size_t bytes = DecodeHeader(reply->bytes)->tail_bytes;
+  const auto* const text = reinterpret_cast<const char*>(reply->bytes.data());
+  const json status =
+      json::parse(text + reply->bytes.size() - bytes, text + reply->bytes.size(), nullptr, false);
+  return status.is_object() ? status.value("nccl_tuning", json::object()) : json::object();
+}
+
 /// Two hosts at one switch, with their fabric file.
 class TunedHostsTest : public ::testing::Test {
  protected:
@@ -189,11 +202,7 @@ class TunedHostsTest : public ::testing::Test {
   }
 
   /// What the operators of a host read of tuning.
-  json TuningAt(int host) {
-    const Ended ended = RunCommand({"status", "--json"}, OperatorSocketPath(Socket(host)));
-    const json status = json::parse(ended.output, nullptr, false);
-    return status.is_object() ? status.value("nccl_tuning", json::object()) : json::object();
-  }
+  json TuningAt(int host) { return StatusOfTuning(OperatorSocketPath(Socket(host))); }
   /// Returns the communicators of which some host is the home.
   std::vector<json> Homes() {
     std::vector<json> all;
@@ -508,15 +517,14 @@ TEST_F(TunedHostsTest, UsersWithTheSameNumberHaveNothingInCommon) {
     for (const json& one : tuning.at("here")) ranks[one.at("user")] += one.value("ranks_here", 0);
     return ranks == std::map<uint32_t, int>{{0, 1}, {kAlice, 2}, {kBob, 2}};
   })) << TuningAt(0).dump();
-  // A user reads of its own communicators alone, where it can run the program at all.
-  const Ran ran =
-      RunAs(kAlice, {HARMONAIZE_PROGRAM, "status", "--json"}, {{"HARMONAIZE_SOCKET", Socket(0)}});
-  if (ran.status == 0) {
-    const json tuning = json::parse(ran.text).at("nccl_tuning");
-    ASSERT_EQ(tuning.at("here").size(), 1u);
-    EXPECT_EQ(tuning.at("here")[0].at("user"), kAlice);
+  const pid_t reader = StartAs(kAlice, [&] {
+    const json tuning = StatusOfTuning(Socket(0));
+    EXPECT_EQ(tuning.at("here").size(), 1u);
+    EXPECT_EQ(tuning.at("here").at(0).at("user"), kAlice);
     EXPECT_FALSE(tuning.contains("home"));
-  }
+    return 0;
+  });
+  EXPECT_EQ(StatusOf(reader), 0);
   close(done[0]);
   close(done[1]);
   EXPECT_EQ(StatusOf(alice), 0);

@@ -53,6 +53,27 @@ TEST(StatusTable, NamesACommunicatorByItsNumberWhereADaemonTellsNoId) {
   EXPECT_NE(table->find("\n3             3f9a01c2  alice (uid 1000)"), std::string::npos) << *table;
 }
 
+TEST(StatusTable, ShowsWhoseTunersAreAdvised) {
+  Json status = Json::parse(kStatus);
+  status["nccl_tuning"] = Json::parse(R"({
+    "here": [{"communicator": "0xabc", "user": 1000, "ranks": 8, "ranks_here": 4, "changes": 2}],
+    "home": [{"communicator": "0xabc", "user": 1000, "ranks": 8, "known_ranks": 8, "changes": 2,
+              "largest_factor": 1.754, "stays_as_it_is": ""},
+             {"communicator": "0xdef", "user": 1000, "ranks": 8, "known_ranks": 4, "changes": 0,
+              "largest_factor": 1, "stays_as_it_is": "a host was lost"}]})");
+  const Result<std::string> table = StatusTable(status.dump());
+  ASSERT_TRUE(table.ok());
+  EXPECT_NE(table->find("\ntuned by NCCL   uid  ranks  ranks here  changes\n"
+                        "0xabc          1000      8           4        2\n"
+                        "\n"
+                        "advised from here   uid  ranks  known ranks  changes  largest factor\n"
+                        "0xabc              1000      8            8        2            1.75\n"
+                        "0xdef              1000      8            4        0            1.00\n"
+                        "    its choices stay as they are: a host was lost\n"),
+            std::string::npos)
+      << *table;
+}
+
 TEST(StatusTable, ShowsADaemonWithoutTenants) {
   const Result<std::string> table = StatusTable(R"({"daemon": {"version": "9"}, "tenants": []})");
   ASSERT_TRUE(table.ok());

@@ -137,14 +137,20 @@ TEST_F(TuningHomeTest, AHostThatRefusesCallsTheChangeOff) {
   EXPECT_FALSE(settled[0].commit);
   Promise(kSecond, round, 50);  // late, and of no account
   EXPECT_TRUE(sent_.empty());
+  // It is tried again, a while later.
+  SlowDown();
+  EXPECT_TRUE(sent_.empty());
+  now_ns_ += 3'000'000'000;
+  SlowDown();
+  EXPECT_EQ(Sent<TuningProposalMessage>().size(), 2u);
 }
 
 TEST_F(TuningHomeTest, AHostThatDoesNotAnswerCallsTheChangeOff) {
   const uint64_t round = BeginRound();
   Promise(kFirst, round, 40);
-  home_.Tick(0);
+  home_.Tick(now_ns_);
   EXPECT_TRUE(sent_.empty());
-  home_.Tick(UINT64_MAX);
+  home_.Tick(now_ns_ + 2 * TuningHome::kLongestRoundNanoseconds);
   const auto settled = Sent<TuningSettleMessage>();
   ASSERT_EQ(settled.size(), 2u);
   EXPECT_FALSE(settled[0].commit);
