@@ -7,9 +7,10 @@
 #                pip install torch where it is not there)
 #     --dry-run  names the checks and runs none
 #
-# Needs one GPU, harmonaized, harmonaize and the preload library in build/release, and less than ten
-# minutes, of which a check may take one. Each check is a process under the preload with a daemon of its
-# own (tests/gpu/gpu_checks.py).
+# Needs one GPU, harmonaized, harmonaize, the preload library and NCCL's plugins in build/release, and less
+# than twenty minutes, of which a check may take one, or four where it starts ranks of its own. Each check
+# is a process under the preload with a daemon of its own (tests/gpu/gpu_checks.py), or two processes with
+# stock NCCL and one of our plugins (tests/gpu/plugin_checks.py).
 #
 # Status 0: all claims hold. 1: some do not. 2: nothing could be tried; the document is unchanged.
 set -euo pipefail
@@ -21,7 +22,8 @@ refuse() {
   exit 2
 }
 
-# name | environment | claim. The environment "none" is without a daemon.
+# name | environment | claim. The environment "none" is without a daemon; "plugin" is stock NCCL without the
+# preload, with daemons that the check starts.
 checks=(
   "import|import|A CUDA build of PyTorch is imported under the preload"
   "carried|HARMONAIZE_CUDA=auto|Stock NCCL carries a GPU's communicator, and the daemon sees its calls"
@@ -31,6 +33,11 @@ checks=(
   "fallback|none HARMONAIZE_FALLBACK=nccl|Without a daemon every call goes to stock NCCL"
   "refused|HARMONAIZE_CUDA=off|A GPU pointer on a host communicator is refused with a sentence"
   "pinned|HARMONAIZE_CUDA=off|Pinned host memory is carried like any other"
+  "net|plugin|Stock NCCL's messages go over the net plugin, and results are right"
+  "tuner|plugin|Stock NCCL takes the tuner plugin, and says what is chosen"
+  "profiler|plugin|The daemon shows the collectives that the profiler plugin tells of"
+  "cost|plugin|What the profiler plugin costs a collective (told, and judged by nobody)"
+  "env|plugin|Stock NCCL obeys the provider's settings by the env plugin"
 )
 
 dry=false
@@ -57,8 +64,9 @@ if $dry; then
 fi
 
 program=$PWD/build/release/bin/harmonaize
-library=$PWD/build/release/lib/libharmonaize-preload.so
-for file in "$program" "$library"; do [[ -e $file ]] || refuse "there is no $file: build it first"; done
+libraries=$PWD/build/release/lib
+library=$libraries/libharmonaize-preload.so
+for file in "$program" "$library" "$libraries"/libnccl-{net,tuner,profiler,env}-harmonaize.so; do [[ -e $file ]] || refuse "there is no $file: build it first"; done
 gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1) ||
   refuse "there is no GPU, or no nvidia-smi"
 [[ -n $gpu ]] || refuse "there is no GPU"
@@ -72,6 +80,10 @@ run_check() {
   local name=$1 settings=$2
   case $settings in
     import) timeout 60 scripts/check-torch-import.sh "$venv" 2>&1 ;;
+    plugin)
+      # Twice what its ranks may take, and the start of Python.
+      env HARMONAIZE_PROGRAM="$program" timeout 240 "$venv/bin/python" tests/gpu/plugin_checks.py "$name" 2>&1
+      ;;
     none*)
       env HARMONAIZE_SOCKET=/nonexistent "${settings#none }" LD_PRELOAD="$library" \
         timeout 60 "$venv/bin/python" tests/gpu/gpu_checks.py "$name" 2>&1

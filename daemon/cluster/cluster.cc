@@ -253,9 +253,9 @@ Status Cluster::SendFor(const TenantIdentity& tenant, transport::PeerId peer,
   return SendAs(transport::ControlSender{tenant.number} + 1, peer, message);
 }
 
-void Cluster::Answer(transport::PeerId peer, uint64_t communicator, const ClusterMessage& message) {
-  constexpr transport::ControlSender kCommunicators = uint64_t{1} << 63;  // above all tenants
-  static_cast<void>(SendAs(communicator | kCommunicators, peer, message));
+void Cluster::Answer(transport::PeerId peer, uint64_t about, const ClusterMessage& message) {
+  constexpr transport::ControlSender kAboveTenants = uint64_t{1} << 63;
+  static_cast<void>(SendAs(about | kAboveTenants, peer, message));
 }
 
 Status Cluster::SendAs(transport::ControlSender sender, transport::PeerId peer,

@@ -86,9 +86,9 @@ class Cluster final : private transport::TransportEvents {
   /// kInvalidUsage for a message that the daemon does not know (CheckKnown). Nothing is sent then.
   [[nodiscard]] Status SendFor(const TenantIdentity& tenant, transport::PeerId peer,
                                const ClusterMessage& message);
-  /// Answers a message about a communicator that is not here, so that its tenant is not known. Not
-  /// sent if as much about it waits for the daemon as may.
-  void Answer(transport::PeerId peer, uint64_t communicator, const ClusterMessage& message);
+  /// Answers a message about what is not here, so that its tenant is not known: a communicator by
+  /// its key, or another host's user. Not sent if as much about it waits for the daemon as may.
+  void Answer(transport::PeerId peer, uint64_t about, const ClusterMessage& message);
   /// Cancels the messages of many operations with a peer, some now and the others soon: those
   /// whose number `number` returns for [first, end).
   void CancelMany(transport::PeerId peer, uint64_t first, uint64_t end,

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/tenant/session_table.h"
+#include "daemon/runtime/event_loop.h"
+#include "daemon/runtime/guarded.h"
+#include "daemon/runtime/log_tenant.h"
 #include "src/base/random.h"
 
 namespace harmonaize::daemon {
@@ -15,6 +17,10 @@ namespace {
 
 /// Memory of the daemon that a knock takes while it waits, in bytes.
 constexpr int64_t kKnockBytes = 256;
+
+/// Most knocks at doors that are gone that are refused at once, before the engine looks at other
+/// tenants' work. A refusal takes some microseconds.
+constexpr size_t kDismissedAtOnce = 64;
 
 Status NobodyThere() {
   return RemoteError(
@@ -39,6 +45,11 @@ UniqueId IdOf(const std::vector<uint8_t>& bytes) {
 
 }  // namespace
 
+Result<std::optional<transport::NetworkAddress>> Doors::HomeOf(const UniqueId& id) const {
+  if (services_.cluster == nullptr) return std::optional<transport::NetworkAddress>();
+  return services_.cluster->HomeOf(id);
+}
+
 Result<UniqueId> Doors::Open(Session& session) {
   const auto found = of_session_.find(session.id());
   if (found != of_session_.end()) return found->second;
@@ -53,31 +64,31 @@ Result<UniqueId> Doors::Open(Session& session) {
 
 Result<uint32_t> Doors::Knock(Session& session, const UniqueId& door, const std::string& name) {
   HZ_RETURN_IF_ERROR(CheckDoor(door));
-  std::optional<transport::NetworkAddress> address;
-  if (services_.cluster != nullptr) {
-    HZ_ASSIGN_OR_RETURN(address, services_.cluster->HomeOf(door));
-  }
+  HZ_ASSIGN_OR_RETURN(const std::optional<transport::NetworkAddress> address, HomeOf(door));
   HZ_ASSIGN_OR_RETURN(const UniqueId id, services_.ids.Issue(&session.tenant(), session.id(), 0));
   const Result<uint32_t> member = services_.client.Apply(
       session, {.kind = FormationKind::kJoin, .id = id, .ranks = 2, .rank = 0, .name = name});
-  if (!member.ok()) {
+  PendingFormation* const pending = services_.pending.Find(KeyOf(id));
+  if (!member.ok() || pending == nullptr) {
     services_.ids.Erase(id);
-    return member;
+    return member.ok() ? InternalError("a knock whose ranks do not gather") : member;
   }
-  const Status knocked =
-      address.has_value()
-          ? SendKnock(session, door, id, address->ToString())
-          : Admit(door.token, session.tenant().identity.across_hosts, &session.tenant(), id);
+  const Status knocked = Caught([&]() -> Status {
+    // Nobody else has the id, so it is of no use once the knock has failed.
+    pending->ended = [this, id](const Status& outcome) {
+      knocks_.erase(id);
+      if (!outcome.ok()) services_.ids.Erase(id);
+    };
+    if (address.has_value()) return SendKnock(session, door, id, address->ToString());
+    return Admit(door.token, session.tenant().identity.across_hosts, &session.tenant(), id);
+  });
   if (!knocked.ok()) Fail(id, knocked);
   return member;
 }
 
 Status Doors::SendKnock(Session& session, const UniqueId& door, const UniqueId& id,
                         const std::string& address) {
-  PendingFormation* const pending = services_.pending.Find(KeyOf(id));
-  if (pending == nullptr) return InternalError("a knock whose ranks do not gather");
   knocks_[id] = kThisDaemon;
-  pending->ended = [this, id](const Status&) { knocks_.erase(id); };
   const KnockMessage knock{
       {door.token.begin(), door.token.end()}, session.tenant().identity.across_hosts, BytesOf(id)};
   const TenantIdentity tenant = session.tenant().identity;
@@ -120,45 +131,87 @@ Status Doors::Admit(const Token& token, uint32_t user, const Tenant* tenant, con
 Result<uint32_t> Doors::Take(Session& session) {
   const auto of_session = of_session_.find(session.id());
   if (of_session == of_session_.end()) return kNoMember;
-  Door& door = doors_.at(of_session->second.token);
-  if (door.knocks.empty()) return kNoMember;
-  const UniqueId id = door.knocks.front().id;
-  door.knocks.pop_front();
-  return services_.client.Apply(session,
-                                {.kind = FormationKind::kJoin, .id = id, .ranks = 2, .rank = 1});
+  std::deque<Waiting>& knocks = doors_.at(of_session->second.token).knocks;
+  while (!knocks.empty()) {
+    const UniqueId id = knocks.front().id;
+    knocks.pop_front();
+    if (IsGone(id)) continue;
+    const Result<uint32_t> member = services_.client.Apply(
+        session, {.kind = FormationKind::kJoin, .id = id, .ranks = 2, .rank = 1});
+    if (!member.ok()) {
+      Refuse(session.tenant().identity, id,
+             RemoteError("the process that listens could not take the connection: {}",
+                         member.status().message()));
+    }
+    return member;
+  }
+  return kNoMember;
 }
 
-void Doors::LoseSession(const Session& session) {
+// Returns whether the process that has knocked does not wait any more, as far as this daemon knows.
+bool Doors::IsGone(const UniqueId& id) const {
+  const auto home = HomeOf(id);
+  return home.ok() && !home->has_value() && services_.ids.Find(id) == nullptr;
+}
+
+void Doors::LoseSession(Session& session) {
   const auto found = of_session_.find(session.id());
   if (found == of_session_.end()) return;
   // Those that have knocked wait for a rank that will not come.
-  const auto door = doors_.extract(found->second.token);
+  auto door = doors_.extract(found->second.token);
   of_session_.erase(found);
-  for (const Waiting& knock : door.mapped().knocks) {
-    const auto home = services_.cluster == nullptr
-                          ? Result<std::optional<transport::NetworkAddress>>(std::nullopt)
-                          : services_.cluster->HomeOf(knock.id);
-    if (!home.ok()) continue;
-    if (!home->has_value()) {
-      Fail(knock.id, NobodyThere());
+  dismissed_.push_back({session.tenant().identity, std::move(door.mapped().knocks)});
+  if (!dismisses_) DismissSome();
+}
+
+// Tells some of the processes that have knocked at doors that are gone.
+void Doors::DismissSome() {
+  dismisses_ = false;
+  for (size_t i = 0; i < kDismissedAtOnce && !dismissed_.empty(); ++i) {
+    const TenantIdentity owner = dismissed_.front().owner;
+    std::deque<Waiting>& knocks = dismissed_.front().knocks;
+    if (knocks.empty()) {
+      dismissed_.pop_front();
       continue;
     }
-    services_.cluster->Reach(
-        (*home)->ToString(), [this, id = knock.id](const Result<transport::PeerId>& peer) {
-          if (!peer.ok()) return;
-          services_.cluster->Send(*peer, KnockRefusedMessage{BytesOf(id), NobodyThere()});
-        });
+    const UniqueId id = knocks.front().id;
+    knocks.pop_front();
+    const LogFor log_for(owner);
+    GuardedAndLogged("the end of a door", [&] { Refuse(owner, id, NobodyThere()); });
   }
+  if (dismissed_.empty()) return;
+  services_.loop.Post(lifetime_.Guard([this] { DismissSome(); }));
+  dismisses_ = true;
+}
+
+// Tells a process that has knocked that nobody will come, on behalf of the tenant that had the
+// door. A process that cannot be told waits until its formation has waited too long.
+void Doors::Refuse(const TenantIdentity& owner, const UniqueId& id, const Status& why) {
+  const auto home = HomeOf(id);
+  if (!home.ok()) return;
+  if (!home->has_value()) return Fail(id, why);
+  services_.cluster->Reach(
+      (*home)->ToString(), [this, owner, id, why](const Result<transport::PeerId>& peer) {
+        if (!peer.ok()) return;
+        static_cast<void>(
+            services_.cluster->SendFor(owner, *peer, KnockRefusedMessage{BytesOf(id), why}));
+      });
 }
 
 // ---------------------------------------------------------------------------------------------
 // The cluster
 
+// A daemon may knock for communicators that form at other hosts alone: the ids of those that form
+// here are this daemon's own tenants'.
 void Doors::OnKnock(transport::PeerId peer, const KnockMessage& knock) {
+  const UniqueId id = IdOf(knock.id);
+  const auto home = HomeOf(id);
+  if (id.kind != UniqueId::Kind::kSecret || !home.ok() || !home->has_value()) return;
   Token token{};
   std::copy(knock.door.begin(), knock.door.end(), token.begin());
-  const Status admitted = Admit(token, knock.user, nullptr, IdOf(knock.id));
-  if (!admitted.ok()) services_.cluster->Send(peer, KnockRefusedMessage{knock.id, admitted});
+  const Status admitted = Admit(token, knock.user, nullptr, id);
+  if (admitted.ok()) return;
+  services_.cluster->Answer(peer, knock.user, KnockRefusedMessage{knock.id, admitted});
 }
 
 void Doors::OnRefused(transport::PeerId peer, const KnockRefusedMessage& refused) {
@@ -176,9 +229,7 @@ void Doors::OnPeerLost(transport::PeerId peer) {
 }
 
 void Doors::Fail(const UniqueId& id, const Status& why) {
-  knocks_.erase(id);
   services_.watch.Fail(KeyOf(id), why);
-  services_.ids.Erase(id);
 }
 
 }  // namespace harmonaize::daemon

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "daemon/cluster/messages/door.h"
@@ -11,16 +12,19 @@
 #include "daemon/formation/formation_watch.h"
 #include "daemon/formation/issued_ids.h"
 #include "daemon/formation/pending_formations.h"
+#include "daemon/identity/tenant_identity.h"
 #include "daemon/quota/holdings.h"
+#include "daemon/runtime/lifetime.h"
 #include "daemon/tenant/session.h"
 #include "src/base/status.h"
 #include "src/ipc/unique_id.h"
+#include "src/transport/address.h"
 #include "src/transport/message.h"
 
 namespace harmonaize::daemon {
 
 class Cluster;
-class SessionTable;
+class EventLoop;
 
 /// Doors of processes. Who knows a process's door may knock at it, if it belongs to the same
 /// tenant, and gets a communicator of two ranks with that process: the knocker is rank 0, and the
@@ -37,7 +41,7 @@ class Doors {
     FormationWatch& watch;
     PendingFormations& pending;
     IssuedIds& ids;
-    const SessionTable& sessions;
+    EventLoop& loop;
     Cluster* cluster;  ///< nullptr where this host stands alone.
   };
 
@@ -51,11 +55,12 @@ class Doors {
   /// of a tenant over its quota; kInvalidUsage and kInvalidArgument for a knock that is refused
   /// here.
   Result<uint32_t> Knock(Session& session, const UniqueId& door, const std::string& name);
-  /// Takes the first knock at a session's door. Returns the member that will be rank 1; kNoMember
-  /// if there is none.
+  /// Takes the first knock at a session's door whose process still waits. Returns the member that
+  /// will be rank 1; kNoMember if there is none. Errors: those of a tenant over its quota; the
+  /// knock is refused then.
   Result<uint32_t> Take(Session& session);
 
-  void LoseSession(const Session& session);
+  void LoseSession(Session& session);
 
   // What the cluster says.
 
@@ -76,17 +81,29 @@ class Doors {
     Holding place;
     std::deque<Waiting> knocks;
   };
+  /// Knocks at a door that is gone, whose processes are to be told.
+  struct Dismissed {
+    TenantIdentity owner;
+    std::deque<Waiting> knocks;
+  };
   using Token = decltype(UniqueId::token);
 
+  Result<std::optional<transport::NetworkAddress>> HomeOf(const UniqueId& id) const;
   Status Admit(const Token& token, uint32_t user, const Tenant* tenant, const UniqueId& id);
   Status SendKnock(Session& session, const UniqueId& door, const UniqueId& id,
                    const std::string& address);
+  bool IsGone(const UniqueId& id) const;
+  void DismissSome();
+  void Refuse(const TenantIdentity& owner, const UniqueId& id, const Status& why);
   void Fail(const UniqueId& id, const Status& why);
 
   const Services services_;
   std::map<Token, Door> doors_;
   std::map<uint32_t, UniqueId> of_session_;
+  std::deque<Dismissed> dismissed_;
+  bool dismisses_ = false;                        // a call of DismissSome is posted
   std::map<UniqueId, transport::PeerId> knocks_;  // at other hosts, while their ranks gather
+  Lifetime lifetime_;
 };
 
 }  // namespace harmonaize::daemon

@@ -96,7 +96,7 @@ Membership::Membership(const MembershipServices& services)
               .watch = watch_,
               .pending = pending_,
               .ids = ids_,
-              .sessions = *services.sessions,
+              .loop = *services.hosts.loop,
               .cluster = cluster_}),
       departures_(communicators_, services.hosts.loop),
       lost_ranks_({.communicators = communicators_,

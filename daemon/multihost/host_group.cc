@@ -33,11 +33,14 @@ bool IsOther(const std::optional<transport::PeerId>& peer) {
   return peer.has_value() && *peer != kThisDaemon;
 }
 
-/// Returns whether the message says that ranks, or all, have ended. It is sent however much waits:
-/// a communicator has few of them, and others would wait for what never comes.
-bool EndsRanks(const ClusterMessage& message) {
-  return message.As<BrokenMessage>() != nullptr || message.As<LeftMessage>() != nullptr ||
-         message.As<ClosedMessage>() != nullptr;
+/// Returns whether the message is about the end of ranks, of all, or of pipes, or says that an end
+/// is to be told. It is sent however much waits: a communicator has few of them, and others would
+/// wait for what never comes.
+bool IsAboutEnds(const ClusterMessage& message) {
+  const auto* const pipes = message.As<PipesClosedMessage>();
+  if (pipes != nullptr) return pipes->all;
+  return message.As<PipesOpenedMessage>() != nullptr || message.As<BrokenMessage>() != nullptr ||
+         message.As<LeftMessage>() != nullptr || message.As<ClosedMessage>() != nullptr;
 }
 
 }  // namespace
@@ -121,7 +124,7 @@ void HostGroup::ForgetAt(int rank, uint64_t number) {
 // What is said
 
 void HostGroup::Tell(transport::PeerId peer, const ClusterMessage& message) {
-  if (EndsRanks(message)) return services_.cluster->Send(peer, message);
+  if (IsAboutEnds(message)) return services_.cluster->Send(peer, message);
   const Status sent = services_.cluster->SendFor(communicator_->tenant().identity, peer, message);
   if (!sent.ok()) BreakSoon(sent);
 }

@@ -26,6 +26,9 @@ constexpr size_t kPipesAtOnce = 4;
 constexpr uint64_t kPartBytes = uint64_t{128} << 10;
 /// Parts of a message that are with the transport at once: as many as keep a fast link busy.
 constexpr int kPartsAtOnce = 16;
+/// Parts of all messages from which on each message has one part with the transport, so that what a
+/// tenant has there grows with its messages, which it pays for. They are 128 MiB.
+constexpr size_t kPartsOfAll = 1024;
 /// Bits of a part's name that number it within its message, below the message's name.
 constexpr int kPartBits = 8;
 constexpr int kNameBits = 64 - kPartBits;
@@ -127,13 +130,18 @@ Status RemotePipes::Admit(PostedOperation* message, Transfer** transfer) {
 RemotePipes::Pipe* RemotePipes::PipeOf(uint32_t pipe, Status* refused) {
   const auto found = pipes_.find(pipe);
   if (found != pipes_.end()) return &found->second;
-  *refused = paid_pipes_.Cover(static_cast<int64_t>(pipes_.size()) + 1,
-                               [this](int64_t bytes) { return communicator_->Pay(bytes); });
+  *refused = PayForPipe();
   if (!refused->ok()) return nullptr;
   Pipe& made = pipes_[pipe];
   made.id = pipe;
   made.number = HostGroup::PipeNumber(group_->roster().key, pipe);
   return &made;
+}
+
+// Sees to it that one more pipe, or one more piece of news, is paid for.
+Status RemotePipes::PayForPipe() {
+  return paid_pipes_.Cover(static_cast<int64_t>(pipes_.size() + too_early_.size()) + 1,
+                           [this](int64_t bytes) { return communicator_->Pay(bytes); });
 }
 
 void RemotePipes::Start(Transfer* transfer) {
@@ -184,8 +192,9 @@ void RemotePipes::FinishIfWhole(Transfer* transfer) {
   if (!transfer->sends || transfer->received) Finish(transfer, Status::Ok());
 }
 
-bool RemotePipes::MayPostPart(const Transfer& transfer) {
-  if (!transfer.failure.ok() || transfer.in_transport >= kPartsAtOnce) return false;
+bool RemotePipes::MayPostPart(const Transfer& transfer) const {
+  const int at_once = in_transport_ < kPartsOfAll ? kPartsAtOnce : 1;
+  if (!transfer.failure.ok() || transfer.in_transport >= at_once) return false;
   if (transfer.next_part == 0) return true;
   return transfer.has_length && transfer.next_part * kPartBytes < transfer.length;
 }
@@ -299,8 +308,16 @@ void RemotePipes::EndPipe(uint32_t id, const Status& why) {
 }
 
 void RemotePipes::DropIfUnused(Pipe* pipe) {
-  const bool needed = pipe->closed_here != pipe->closed_there && !ended_;
-  if (pipe->empty() && !needed) pipes_.erase(pipe->id);
+  if (!pipe->empty()) return;
+  const bool one_closed = pipe->closed_here != pipe->closed_there;
+  if (!one_closed || ended_) {
+    pipes_.erase(pipe->id);
+    return;
+  }
+  // It may stay for long, and an empty table keeps the memory of the largest that it was.
+  pipe->sends = Transfers();
+  pipe->receives = Transfers();
+  pipe->lengths = decltype(pipe->lengths)();
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -321,23 +338,32 @@ void RemotePipes::SendNotes() {
   const int host = FabricHostOfPeer();
   const uint64_t number = HostGroup::NotesNumber(group_->roster().key, own_rank());
   for (size_t first = 0; first < due_.size(); first += kNotesAtOnce) {
+    const Status paid = paid_notes_.Cover(
+        notes_under_way_ + 1, [this](int64_t bytes) { return communicator_->Pay(bytes); });
+    if (!paid.ok()) {
+      group_->BreakSoon(paid);  // the caller may be ending a message
+      break;
+    }
     const size_t count = std::min(kNotesAtOnce, due_.size() - first);
+    const auto begin = due_.begin() + static_cast<std::ptrdiff_t>(first);
     auto sent = std::make_unique<SentNotes>();
     sent->owner = this;
-    std::copy_n(due_.begin() + static_cast<std::ptrdiff_t>(first), count, sent->notes.begin());
+    sent->notes.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
     const transport::RailChoice rail =
         (*plan)->RailOf({.operation = number, .host = host}, count * sizeof(Note));
     const Status posted = services_.cluster->transport().PostSend(
         (*plan)->PeerOf(host), rail, TagOf(number, notes_sent_),
-        std::as_bytes(std::span(sent->notes).first(count)),
+        std::as_bytes(std::span(sent->notes)),
         {[](void* context, const Status&, size_t) {
            const std::unique_ptr<SentNotes> done(static_cast<SentNotes*>(context));
            --done->owner->in_transport_;
+           --done->owner->notes_under_way_;
          },
          sent.get()});
     if (!posted.ok()) break;  // the peer's daemon is lost
     (void)sent.release();     // the completion has it
     ++in_transport_;
+    ++notes_under_way_;
     ++notes_sent_;
   }
   due_.clear();
@@ -465,6 +491,7 @@ void RemotePipes::TellClosed(PipesClosedMessage closed) {
 
 void RemotePipes::OnClosed(const PipesClosedMessage& closed) {
   if (closed.notes <= notes_came_ || !expects_notes_) return OnPeerClosed(closed);
+  if (const Status paid = PayForPipe(); !paid.ok()) return communicator_->Break(paid);
   too_early_.push_back(closed);
 }
 

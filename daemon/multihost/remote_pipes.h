@@ -114,14 +114,18 @@ class RemotePipes {
   /// Notes that go in one message: 6 KiB of them.
   static constexpr size_t kNotesAtOnce = 256;
   using Notes = std::array<Note, kNotesAtOnce>;
-  /// Notes that are being sent.
+  /// Notes that are being sent, in one message.
   struct SentNotes {
     RemotePipes* owner = nullptr;
-    Notes notes;
+    std::vector<Note> notes;
   };
+  /// Memory of the daemon that a message of notes takes on its way, in bytes: the notes, and what
+  /// the transport keeps of it. A tenant whose peer receives nothing may have very many.
+  static constexpr int64_t kSentNotesBytes = 512;
 
   Status Admit(PostedOperation* message, Transfer** transfer);
   Pipe* PipeOf(uint32_t pipe, Status* refused);
+  Status PayForPipe();
   Result<HostPlan*> Plan();
   int own_rank() const;
   int peer_rank() const { return 1 - own_rank(); }
@@ -129,7 +133,7 @@ class RemotePipes {
   bool PeerIsLinked() const;
   void Start(Transfer* transfer);
   void GoOn(Transfer* transfer, HostPlan* plan);
-  static bool MayPostPart(const Transfer& transfer);
+  bool MayPostPart(const Transfer& transfer) const;
   Status PostPart(Transfer* transfer, HostPlan* plan);
   void OnPart(Transfer* transfer, const Status& status, size_t bytes);
   Status FailureOf(const Transfer& transfer, const Status& status) const;
@@ -163,13 +167,15 @@ class RemotePipes {
   const HostServices& services_;
   Communicator* const communicator_;
   HostGroup* const group_;
-  std::map<uint32_t, Pipe> pipes_;  // those with messages, or closed on one side
-  PaidInBatches paid_pipes_{sizeof(Pipe) + 64};
+  std::map<uint32_t, Pipe> pipes_;               // those with messages, or closed on one side
+  PaidInBatches paid_pipes_{sizeof(Pipe) + 64};  // and news in too_early_
   std::set<std::tuple<uint32_t, bool, uint64_t>> await_plan_;  // by pipe, whether it sends, name
 
-  std::vector<Note> due_;                     // to be sent
-  bool sends_notes_ = false;                  // a call of SendNotes is posted
-  uint64_t notes_sent_ = 0;                   // messages of them
+  std::vector<Note> due_;        // to be sent
+  bool sends_notes_ = false;     // a call of SendNotes is posted
+  uint64_t notes_sent_ = 0;      // messages of them
+  int64_t notes_under_way_ = 0;  // likewise, which the transport has
+  PaidInBatches paid_notes_{kSentNotesBytes};
   uint64_t notes_came_ = 0;                   // likewise
   bool expects_notes_ = false;                // a receive is posted for the next ones
   Notes notes_;                               // where these come

@@ -18,7 +18,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/cluster/address_seal.h"
 #include "daemon/multihost/host_group.h"
+#include "src/transport/cluster_key.h"
 #include "tests/fuzz/engine_runner.h"
 #include "tests/fuzz/fuzzing.h"
 #include "tests/fuzz/sample_messages.h"
@@ -32,6 +34,8 @@ using nlohmann::json;
 
 constexpr size_t kMostActions = 60;
 constexpr uid_t kUser = 1000;
+/// Room for messages of several parts.
+constexpr size_t kRegionPages = 56;
 /// Daemons that no link leads to: what this one says to them is for nobody.
 constexpr transport::PeerId kPeers[] = {1'000'001, 1'000'002};
 
@@ -140,6 +144,19 @@ void Vary(Input* input, json* value) {
   }
 }
 
+/// The door of a process of this host, or a wrong one, and an id that another daemon has given out.
+void KnockAt(const UniqueId& door, KnockMessage* knock) {
+  static const UniqueId kElsewhere = [] {
+    UniqueId id = *MakeSecretId();
+    const AddressSeal seal{transport::ClusterKey()};
+    RequireOk(seal.Seal(*transport::NetworkAddress::Parse("127.0.0.2:1"), &id), "a sealed address");
+    return id;
+  }();
+  knock->door.assign(door.token.begin(), door.token.end());
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(&kElsewhere);
+  knock->id.assign(bytes, bytes + sizeof kElsewhere);
+}
+
 /// Small numbers of communicators stand for those that there are, and of a fabric for this one.
 void PointAtWhatIsThere(Engine& engine, ClusterMessage* message) {
   const auto key_of = [&](uint64_t number) {
@@ -171,7 +188,7 @@ bool ConnectsElsewhere(const ClusterMessage& message) {
          kind == MessageKind::kProbeConnect || kind == MessageKind::kProbeRun;
 }
 
-void Say(Input* input) {
+void Say(Input* input, const Process& process) {
   const transport::PeerId peer = kPeers[input->TakeUpTo(std::size(kPeers) - 1)];
   json document = Samples()[input->TakeUpTo(Samples().size() - 1)];
   Input changes(input->TakeBytes(input->TakeUpTo(63)));
@@ -179,8 +196,14 @@ void Say(Input* input) {
   const std::vector<uint8_t> bytes = json::to_cbor(document);
   Result<ClusterMessage> message = DecodeMessage(std::as_bytes(std::span(bytes)));
   if (!message.ok() || ConnectsElsewhere(*message)) return;
+  const bool finds_the_door = input->TakeUpTo(3) > 0;
   Runner().Do([&](Engine& engine) {
     PointAtWhatIsThere(engine, &*message);
+    message->Visit([&](auto& body) {
+      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(body)>, KnockMessage>) {
+        if (finds_the_door) KnockAt(process.door(), &body);
+      }
+    });
     engine.membership().OnMessage(peer, *message);
     engine.probes().OnMessage(peer, *message);
     engine.control_loop().OnMessage(peer, *message);
@@ -211,6 +234,27 @@ void Post(Input* input, Process* process) {
   process->Post(descriptor);
 }
 
+/// A message in a pipe, of so many parts that notes go ahead.
+void PostMessage(Input* input, Process* process) {
+  const uint32_t member = process->MemberAt(input->TakeUpTo(3));
+  if (member == kNoMember) return;
+  OperationDescriptor descriptor;
+  descriptor.member = member;
+  descriptor.collective = input->TakeUpTo(1) == 0 ? Collective::kSend : Collective::kReceive;
+  descriptor.type = DataType::kInt8;
+  descriptor.root = static_cast<int32_t>(input->TakeUpTo(1));
+  descriptor.scalar = input->TakeUpTo(3);
+  descriptor.sequence = input->TakeUpTo(7);
+  descriptor.count = input->TakeUpTo(3) * (uint64_t{64} << 10);
+  descriptor.flags = kPipeMessage;
+  const BufferReference data{.offset = kPageBytes, .region = 1};
+  const BufferReference outcome{.offset = 0, .region = 1};
+  const bool sends = descriptor.collective == Collective::kSend;
+  descriptor.send = sends ? data : outcome;
+  descriptor.receive = sends ? outcome : data;
+  process->Post(descriptor);
+}
+
 template <typename Body>
 void AskAsMember(Input* input, Process* process, Body body) {
   body.member = process->MemberAt(input->TakeUpTo(3));
@@ -218,7 +262,7 @@ void AskAsMember(Input* input, Process* process, Body body) {
 }
 
 void Act(Input* input, Process* process) {
-  switch (input->TakeUpTo(8)) {
+  switch (input->TakeUpTo(12)) {
     case 0:
       return process->Join("one", static_cast<int>(input->TakeUpTo(2)) + 1,
                            static_cast<int>(input->TakeUpTo(2)));
@@ -238,7 +282,18 @@ void Act(Input* input, Process* process) {
       return AskAsMember(input, process, GrowRequest{.id = {}, .ranks = 3});
     }
     case 6: return process->ReadDocument(StatusRequest{});
-    default: return Say(input);
+    case 7: {
+      if (input->TakeUpTo(1) == 1) {
+        return process->Ask(Encode(TakeKnockRequest::kType, TakeKnockRequest{}));
+      }
+      return process->Ask(Encode(OpenDoorRequest::kType, OpenDoorRequest{}));
+    }
+    case 8: return PostMessage(input, process);
+    case 9:
+      return AskAsMember(input, process,
+                         ClosePipeRequest{.peer = static_cast<int32_t>(input->TakeUpTo(1)),
+                                          .pipe = static_cast<uint32_t>(input->TakeUpTo(3))});
+    default: return Say(input, *process);
   }
 }
 
@@ -246,7 +301,7 @@ void Run(Input input) {
   {
     Process process(&Runner(), kUser);
     process.SayHello();
-    process.RegisterRegion(4);
+    process.RegisterRegion(kRegionPages);
     for (size_t actions = 0; actions < kMostActions && !input.empty(); ++actions) {
       Act(&input, &process);
     }

@@ -50,7 +50,9 @@ void Run(std::span<const std::byte> bytes) {
                StatusRequest, ExplainRequest, DocumentReply, DocumentRequest, ProbeRequest,
                ProbeReply, MakeTicketRequest, MakeTicketReply, BurnTicketsRequest, NewcomersRequest,
                NewcomersReply, AdmitRequest, AdmitReply, JoinJobRequest, JoinJobReply,
-               LostRanksRequest, LostRanksReply>(*header, bytes);
+               LostRanksRequest, LostRanksReply, OpenDoorRequest, OpenDoorReply, KnockRequest,
+               TakeKnockRequest, ClosePipeRequest, NcclSettingsRequest, NcclSettingsReply,
+               OpenProfileRequest, OpenProfileReply>(*header, bytes);
   const Result<std::vector<int32_t>> numbers = DecodeNumbers(*header, bytes);
   Require(!numbers.ok() || numbers->size() * sizeof(int32_t) == header->tail_bytes,
           "the numbers are the tail");

@@ -85,6 +85,7 @@ void AddControl(const Seeds& seeds, std::string_view tail = {}) {
   if constexpr (requires { body.member; }) body.member = 0;
   if constexpr (requires { body.name; }) SetFieldText(body.name, "training");
   if constexpr (requires { body.id; }) body.id = MakeNamedId("10.0.0.1:7400");
+  if constexpr (requires { body.door; }) body.door.kind = UniqueId::Kind::kDoor;
   const std::string name = fmt::format("request{}", static_cast<int>(Body::kType));
   seeds.Add(name, Seed().Bytes(Encode(Body::kType, body, std::as_bytes(std::span(tail)))));
 }
@@ -100,7 +101,9 @@ void AddControlMessages(const Seeds& seeds) {
               UnregisterRegionRequest, OpenStreamRequest, CloseStreamRequest, EstimateRequest,
               StatusRequest, AttachInlineRequest, OfferRegionRequest, MapPeerRegionRequest,
               ExplainRequest, DocumentRequest, MakeTicketRequest, BurnTicketsRequest,
-              NewcomersRequest, AdmitRequest, JoinJobRequest, LostRanksRequest>(seeds);
+              NewcomersRequest, AdmitRequest, JoinJobRequest, LostRanksRequest, OpenDoorRequest,
+              KnockRequest, TakeKnockRequest, ClosePipeRequest, NcclSettingsRequest,
+              OpenProfileRequest>(seeds);
   AddControl<ShrinkRequest>(seeds, "\1\0\0\0");
   AddControl<ProbeRequest>(seeds, "10.0.0.1:7400\n10.0.0.2\n");
   const VersionRange spoken = {kOldestProtocolVersion, kProtocolVersion};
@@ -231,6 +234,33 @@ Seed Posts(int process, Collective collective, int root) {
   return {process, 7, 0, static_cast<int>(collective), float32, 0, root, 16, 0, 0, 1, 0, 1, 1};
 }
 
+/// A message of 300 bytes in pipe 1.
+Seed PostsMessage(int process, int rank, bool sends) {
+  return {process, 19, 0, sends ? 1 : 0, 1 - rank, 1, 0, 44, 1, 0, 1, 1, 0, 0};
+}
+
+/// Doors, knocks and messages in pipes, in and out of order. `pair` makes a communicator of the
+/// first two processes, with memory.
+void AddPipes(const Seeds& seeds, const Seed& pair) {
+  const Seed knocks = {0, 15, 1, 16, 0, 17};
+  seeds.Add("doors", Seed(knocks).Append({1, 16, 1, 16, 0, 17, 0, 17}));
+  seeds.Add("door-of-another-user", {0, 15, 2, 16, 0, 17});
+  seeds.Add("knock-given-up", Seed(knocks)
+                                  .Append({1, 16})
+                                  .Append(Asks(1, AbortRequest{.member = 1}))
+                                  .Append({0, 17, 0, 6}));
+  const Seed sends = PostsMessage(0, 0, true);
+  const Seed receives = PostsMessage(1, 1, false);
+  seeds.Add("messages", Seed(pair).Append(sends).Append(receives));
+  seeds.Add("message-twice", Seed(pair).Append(sends).Append(sends).Append(receives));
+  seeds.Add("messages-and-operations",
+            Seed(pair).Append(sends).Append(Posts(0, Collective::kAllReduce, 0)).Append(receives));
+  seeds.Add("pipe-closed", Seed(pair).Append(sends).Append({1, 18, 0, 0, 1}).Append(receives));
+  seeds.Add("pipe-to-oneself",
+            Seed(pair).Append(PostsMessage(0, 1, true)).Append({0, 18, 0, 0, 1}));
+  seeds.Add("message-left", Seed(pair).Append(sends).Append({1, 6}));
+}
+
 void AddTenants(const Seeds& seeds) {
   const Seed alone = Seed(Joins(0, 1, 0)).Append(Registers(0));
   seeds.Add("alone", Seed(alone).Append(Posts(0, Collective::kAllReduce, 0)));
@@ -295,6 +325,8 @@ void AddTenants(const Seeds& seeds) {
     overlapping.Append({0, 7, 0, static_cast<int>(one), float32, 0, 0, 16, 0, 0, 1, 1, 1, 1});
   }
   seeds.Add("overlapping-buffers", overlapping);
+  AddPipes(seeds, pair);
+  seeds.Add("profile", Seed({0, 20, 1, 0}).Append({0, 4, 0, 1, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8}));
   // The tail of the ring, and of the inline path's segment whatever lies there.
   seeds.Add("scribble", Seed(alone)
                             .Append(Asks(0, AttachInlineRequest{.member = 0}))
@@ -325,12 +357,14 @@ void AddTenants(const Seeds& seeds) {
 
 // As cluster_peer_fuzzer takes them: what happens, then the numbers of it.
 void AddPeers(const Seeds& seeds) {
-  const Seed formed = {0, 1, 0, 7, 0, 0, 0};
+  const Seed formed = {0, 1, 0, 10, 0, 0, 0, 1};
   int number = 0;
   ForEachKind([&](const auto& message) {
     seeds.Add(fmt::format("kind{}", static_cast<int>(message.kKind)),
-              Seed(formed).Append({1, 0, 0, 0, 16}).Append({7, 0, number++, 0}));
+              Seed(formed).Append({1, 0, 0, 0, 16, 7, 0}).Append({10, 0, number++, 0, 1, 7, 1}));
   });
+  // A message in a pipe that the other host opens, and closes.
+  seeds.Add("pipes", Seed(formed).Append({8, 0, 0, 1, 1, 0, 3, 9, 0, 1, 1, 8, 0, 1, 1, 2, 1, 2}));
   seeds.Add("lost", Seed(formed).Append({1, 0, 0, 0, 16, 2, 0}));
 }
 

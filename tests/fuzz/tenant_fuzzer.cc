@@ -27,6 +27,7 @@ constexpr size_t kMostActions = 100;
 /// Requests that one action sends before it reads an answer; more than a socket takes.
 constexpr size_t kMostUnread = 255;
 constexpr uid_t kNeighbour = 2000;
+constexpr auto kLastMessageType = static_cast<size_t>(MessageType::kOpenProfile);
 
 EngineRunner& Runner() {
   static EngineRunner* const kRunner = [] {
@@ -48,7 +49,8 @@ EngineRunner& Runner() {
                     .tickets = 4,
                     .newcomers = 4,
                     .regions = 8,
-                    .region_bytes = 16 * kPageBytes,
+                    // Rings of profiler events take most of it.
+                    .region_bytes = 2 * sizeof(ProfileRing) + 16 * kPageBytes,
                     .memory_bytes = int64_t{4} << 20,
                     .outstanding_operations = 200};
     return new EngineRunner(config);
@@ -99,7 +101,7 @@ class Neighbour {
 
 std::vector<std::byte> TakeRequest(Input* input) {
   MessageHeader header;
-  header.type = static_cast<MessageType>(input->TakeUpTo(23));
+  header.type = static_cast<MessageType>(input->TakeUpTo(kLastMessageType));
   header.tail_bytes = static_cast<uint32_t>(input->TakeUpTo(8));
   const std::span<const std::byte> body = input->TakeBytes(input->TakeUpTo(255));
   std::vector<std::byte> bytes(sizeof header);
@@ -126,6 +128,46 @@ void PostOften(Input* input, Process* process) {
     descriptor.sequence = process->NextSequence(member);
   }
   process->Post(descriptor);
+}
+
+/// A message in a pipe, whose fields are what they often are.
+void PostMessage(Input* input, Process* process) {
+  OperationDescriptor descriptor;
+  descriptor.member = process->MemberAt(input->TakeUpTo(3));
+  const bool sends = input->TakeUpTo(1) == 1;
+  descriptor.collective = sends ? Collective::kSend : Collective::kReceive;
+  descriptor.type = DataType::kInt8;
+  descriptor.root = static_cast<int32_t>(input->TakeUpTo(2));
+  descriptor.scalar = input->TakeUpTo(3);
+  descriptor.sequence = input->TakeUpTo(7);
+  descriptor.count = input->Take<uint16_t>();
+  const BufferReference data{.offset = 16 * input->TakeUpTo(255),
+                             .region = static_cast<uint32_t>(input->TakeUpTo(2))};
+  const BufferReference outcome{.offset = 8 * input->TakeUpTo(255),
+                                .region = static_cast<uint32_t>(input->TakeUpTo(2))};
+  descriptor.send = sends ? data : outcome;
+  descriptor.receive = sends ? outcome : data;
+  descriptor.flags =
+      static_cast<uint8_t>(kPipeMessage | (input->TakeUpTo(1) == 1 ? kNotAwaited : 0));
+  const size_t odd_flag = input->TakeUpTo(31);
+  if (odd_flag < 8) descriptor.flags ^= static_cast<uint8_t>(1u << odd_flag);
+  process->Post(descriptor);
+}
+
+void ClosePipe(Input* input, Process* process) {
+  ClosePipeRequest request;
+  request.member = process->MemberAt(input->TakeUpTo(3));
+  request.peer = static_cast<int32_t>(input->TakeUpTo(3)) - 1;
+  request.pipe = static_cast<uint32_t>(input->TakeUpTo(3));
+  process->Ask(Encode(ClosePipeRequest::kType, request));
+}
+
+/// A ring, or memory that is none.
+void OpenProfile(Input* input, Process* process) {
+  if (input->TakeUpTo(3) > 0) return process->OpenProfile(input->TakeUpTo(2));
+  const FileDescriptor odd = MakeDescriptor(input->TakeUpTo(kDescriptorKinds - 1), kPageBytes);
+  const int descriptors[] = {odd.get()};
+  process->Ask(Encode(OpenProfileRequest::kType, OpenProfileRequest{}), descriptors);
 }
 
 void PostAnything(Input* input, Process* process) {
@@ -190,12 +232,14 @@ class Tenants {
       process->SayHello();
     }
     ActAs(input, user, &process);
-    if (process != nullptr && process->issued() != UniqueId{}) issued_ = process->issued();
+    if (process == nullptr) return;
+    if (process->issued() != UniqueId{}) issued_ = process->issued();
+    if (process->door() != UniqueId{}) door_ = process->door();
   }
 
  private:
   void ActAs(Input* input, uid_t user, std::unique_ptr<Process>* process) {
-    switch (input->TakeUpTo(14)) {
+    switch (input->TakeUpTo(21)) {
       case 0: return (*process)->Ask(TakeRequest(input));
       case 1: return JoinByName(input, process->get());
       case 2: return (*process)->RegisterRegion(input->TakeUpTo(3) + 1);
@@ -210,7 +254,14 @@ class Tenants {
       case 11: return SendMany(input, process->get());
       case 12: return (*process)->StopSending();
       case 13: return JoinIssued(input, process->get());
-      default: return JoinGrowth(input, process->get());
+      case 14: return JoinGrowth(input, process->get());
+      case 15: return (*process)->Ask(Encode(OpenDoorRequest::kType, OpenDoorRequest{}));
+      case 16: return (*process)->Ask(Encode(KnockRequest::kType, KnockRequest{.door = door_}));
+      case 17: return (*process)->Ask(Encode(TakeKnockRequest::kType, TakeKnockRequest{}));
+      case 18: return ClosePipe(input, process->get());
+      case 19: return PostMessage(input, process->get());
+      case 20: return OpenProfile(input, process->get());
+      default: return (*process)->Ask(Encode(NcclSettingsRequest::kType, NcclSettingsRequest{}));
     }
   }
 
@@ -233,6 +284,7 @@ class Tenants {
 
   std::array<std::unique_ptr<Process>, 3> processes_;
   UniqueId issued_;  ///< To one of them, last.
+  UniqueId door_;    ///< Of one of them, the last.
 };
 
 void Run(Input input) {

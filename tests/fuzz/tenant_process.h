@@ -20,6 +20,7 @@
 #include "daemon/tenant/connection.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
+#include "src/ipc/profile_ring.h"
 #include "src/ipc/session_segment.h"
 #include "src/memory/shared_memory.h"
 #include "tests/fuzz/engine_runner.h"
@@ -88,6 +89,8 @@ class Process {
   bool answered() const { return answer_.has_value(); }
   /// Returns the last id that it was given; one of zeros before.
   const UniqueId& issued() const { return issued_; }
+  /// Returns the address of its door; an id of zeros before.
+  const UniqueId& door() const { return door_; }
   bool has_session() const { return view_.valid(); }
   /// Requires: has_session().
   SessionSegment& segment() { return *reinterpret_cast<SessionSegment*>(view_.data()); }
@@ -143,6 +146,16 @@ class Process {
     const size_t bytes = pages * kPageBytes;
     RegisterRegion(bytes, MakeDescriptor(0, bytes));
   }
+  /// Has the daemon read a ring of profiler events, which Scribble writes to.
+  void OpenProfile(uint64_t communicator) {
+    Result<SharedMemory> memory = CreateSharedMemory("profile", sizeof(ProfileRing));
+    RequireOk(memory.status(), "memory for a ring");
+    // Writing makes the pages.
+    std::memset(memory->mapping.data(), 0, sizeof(ProfileRing));
+    const int descriptors[] = {memory->descriptor.get()};
+    Ask(Encode(OpenProfileRequest::kType, OpenProfileRequest{communicator}), descriptors);
+    if (answered()) profile_ = std::move(memory->mapping);
+  }
   /// Asks for a document, and reads it to its end.
   template <typename Request>
   void ReadDocument(const Request& request) {
@@ -194,6 +207,7 @@ class Process {
   void Scribble(size_t offset, std::span<const std::byte> bytes) {
     ScribbleOn(view_, offset, bytes);
     ScribbleOn(inline_, offset, bytes);
+    ScribbleOn(profile_, offset, bytes);
   }
 
  private:
@@ -239,6 +253,10 @@ class Process {
     if (const auto created = DecodeBody<CreateIdReply>(header, message.bytes); created.ok()) {
       issued_ = created->id;
     }
+    if (const auto opened = DecodeBody<OpenDoorReply>(header, message.bytes);
+        opened.ok() && header.type == MessageType::kOpenDoor) {
+      door_ = opened->door;
+    }
     if (header.type == MessageType::kHello) {
       Require(message.descriptors.size() == 1, "a session's bell");
       bell_ = FileDescriptor(dup(message.descriptors[0].get()));
@@ -257,7 +275,8 @@ class Process {
 
   static bool IsAboutMembers(MessageType type) {
     return type == MessageType::kJoin || type == MessageType::kSplit ||
-           type == MessageType::kShrink || type == MessageType::kGrow;
+           type == MessageType::kShrink || type == MessageType::kGrow ||
+           type == MessageType::kKnock || type == MessageType::kTakeKnock;
   }
 
   ControlSocket socket_;
@@ -267,7 +286,9 @@ class Process {
   Mapping view_;                  // of the session's segment
   FileDescriptor bell_;
   Mapping inline_;
+  Mapping profile_;
   UniqueId issued_;
+  UniqueId door_;
   std::vector<uint32_t> members_;
   std::array<uint64_t, kMaxMembers> positions_{};
   std::array<uint64_t, kMaxMembers> sequences_{};

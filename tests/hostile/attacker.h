@@ -33,6 +33,8 @@ class Attacker {
     /// Abstract socket at which another user's process accepts descriptors.
     std::string accomplice;
     Field* field = nullptr;
+    /// Ports for NCCL's RAS clients, by host.
+    std::vector<uint16_t> ras_ports = {};
   };
 
   Attacker(const Aim& aim, size_t attack, uint64_t seed, std::chrono::milliseconds run_for)
@@ -71,6 +73,8 @@ class Attacker {
   }
   const std::string& accomplice() const { return aim_.accomplice; }
   std::vector<UniqueId> HonestIds() const { return aim_.field->honest_ids.Read(); }
+  std::vector<UniqueId> HonestDoors() const { return aim_.field->honest_doors.Read(); }
+  uint16_t ras_port() const { return aim_.ras_ports[static_cast<size_t>(home_)]; }
   /// Returns nothing if the daemon does not let it in, after a moment's wait.
   std::optional<ControlSocket> Connect();
   std::optional<HostileSession> Greet(const HelloRequest& hello = {}) {

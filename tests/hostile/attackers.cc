@@ -135,7 +135,8 @@ int BeAccomplice(const std::string& name) {
 int LookAfterAttackers(const AttackPlan& plan, Field* field, double seconds) {
   const uint64_t until = MonotonicNanoseconds() + static_cast<uint64_t>(seconds * 1e9);
   const Attacker::Aim aim{plan.socket_paths,
-                          fmt::format("harmonaize-hostile-{:x}", MonotonicNanoseconds()), field};
+                          fmt::format("harmonaize-hostile-{:x}", MonotonicNanoseconds()), field,
+                          plan.ras_ports};
   StartAs(kCarol, [&] { return BeAccomplice(aim.accomplice); });
   for (int i = 0; i < plan.attackers; ++i) {
     StartAs(kBob, [&] { return AttackForEver(plan, aim, static_cast<size_t>(i)); });

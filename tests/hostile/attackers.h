@@ -16,6 +16,8 @@ struct AttackPlan {
   int hosts = 1;
   /// Their sockets, by host.
   std::vector<std::string> socket_paths;
+  /// Their ports for NCCL's RAS clients, by host.
+  std::vector<uint16_t> ras_ports;
   uint64_t seed = 1;
   /// Attackers at a time. Each makes one attack after the other. All attacks come equally often,
   /// except that those that need two hosts come kTimesOverHosts times as often.

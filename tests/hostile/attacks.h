@@ -84,6 +84,17 @@ void FormAsManyRanksAsMayBe(Attacker& attacker);
 void FormOneRankTooMany(Attacker& attacker);
 void SplitShrinkAndGrowOverHosts(Attacker& attacker);
 
+// Doors, pipes, profiler rings and RAS (pipe_attacks.cc). Those of pipes work over two hosts where
+// there are two.
+void KnockAtForeignDoors(Attacker& attacker);
+void FloodKnocks(Attacker& attacker);
+void FloodDoors(Attacker& attacker);
+void PostAnyMessages(Attacker& attacker);
+void SendMessagesToNobody(Attacker& attacker);
+void ClosePipesInTheMiddle(Attacker& attacker);
+void FillProfileRings(Attacker& attacker);
+void MisuseRas(Attacker& attacker);
+
 // Communicators over two hosts, whose daemons the attackers use together (cluster_attacks.cc).
 void SendToNobody(Attacker& attacker);
 void ReceiveFromNobody(Attacker& attacker);

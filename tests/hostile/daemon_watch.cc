@@ -20,6 +20,20 @@ constexpr int kMostNewMappings = kSanitized ? 512 : 64;
 /// through.
 constexpr int64_t kMostHonestRegions = 8 * HonestJob::kRanks;
 
+/// Memory of the daemon that users who have gone may hold: what their processes told of profiler
+/// events is kept for ten minutes. "profiler rings" has few jobs, of 256 communicators each.
+constexpr int64_t kMostKeptProfileBytes = int64_t{4} << 20;
+
+/// Removes what is kept of the profiler events of users who have gone.
+void ForgetProfiles(Holdings* holdings) {
+  std::erase_if(*holdings, [](const auto& user) {
+    const auto& [name, held] = user;
+    const auto memory = held.find("bytes of the daemon's memory");
+    return name != kAlice && held.size() == 1 && memory != held.end() &&
+           memory->second <= kMostKeptProfileBytes;
+  });
+}
+
 /// Removes what the honest user's memory is from the holdings; returns how many regions it has.
 int64_t TakeMemory(Holdings* holdings) {
   std::map<std::string, int64_t>& honest = (*holdings)[kAlice];
@@ -58,6 +72,7 @@ std::string DaemonWatch::Difference() const {
   // The honest job keeps more or less memory to copy through, as its ranks happened to overlap.
   Holdings holdings = *found;
   const int64_t regions = TakeMemory(&holdings);
+  ForgetProfiles(&holdings);
   if (holdings != honest_holdings_) {
     return fmt::format("holdings are {}, and were {}", Describe(holdings),
                        Describe(honest_holdings_));

@@ -18,7 +18,7 @@ namespace harmonaize::testing {
 namespace {
 
 /// Types of messages that a draw is made from: all that there are and some beyond.
-constexpr uint64_t kMessageTypes = 24;
+constexpr uint64_t kMessageTypes = static_cast<uint64_t>(MessageType::kOpenProfile) + 4;
 
 std::vector<std::byte> DrawMessage(Attacker& attacker) {
   std::vector<std::byte> bytes = attacker.DrawBytes(attacker.DrawBelow(400));

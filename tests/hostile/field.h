@@ -16,7 +16,7 @@
 namespace harmonaize::testing {
 
 /// Most attacks, attackers and findings of a run, which lie in memory of fixed size.
-inline constexpr size_t kMostAttacks = 64;
+inline constexpr size_t kMostAttacks = 80;
 inline constexpr size_t kMostAttackers = 64;
 inline constexpr size_t kMostFindings = 16;
 
@@ -117,6 +117,8 @@ struct Field {
   std::array<RunLog, kMostAttackers> logs;
   Findings findings;
   KnownIds honest_ids;
+  /// Addresses of doors of the honest job's processes.
+  KnownIds honest_doors;
 };
 
 }  // namespace harmonaize::testing

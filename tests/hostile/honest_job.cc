@@ -12,6 +12,7 @@
 #include "harmonaize.h"
 #include "nccl.h"
 #include "src/base/clock.h"
+#include "tests/hostile/honest_way.h"
 #include "tests/support/other_users.h"
 
 namespace harmonaize::testing {
@@ -65,6 +66,7 @@ class HonestRank {
     for (void** buffer : {&send_, &receive_})
       Must(ncclMemAlloc(buffer, kRegisteredBytes), "memory");
     Must(hzStreamCreate(&stream_), "a stream");
+    OpenWay();
     for (uint64_t round = 0; MayBegin(round); ++round) {
       const uint64_t begun = MonotonicNanoseconds();
       Do(round);
@@ -88,6 +90,26 @@ class HonestRank {
     if (result == ncclSuccess) return;
     Fail(fmt::format("{}: {} ({})", what, ncclGetErrorString(result),
                      ncclGetLastError(communicator_)));
+  }
+
+  void Must(const Status& status, const char* what) {
+    if (!status.ok()) Fail(fmt::format("{}: {}", what, status.message()));
+  }
+
+  /// The way from rank 0 to rank 1, whose door others know.
+  void OpenWay() {
+    const std::string socket_path = std::getenv("HARMONAIZE_SOCKET");
+    if (rank_ == 1) {
+      const Result<UniqueId> door = way_.Open(socket_path);
+      Must(door.status(), "a door");
+      board_->door = *door;
+      board_->door_ready.store(true);
+      Must(way_.AwaitGuest(), "a guest");
+      field_->honest_doors.Publish(*door);
+    } else if (rank_ == 0) {
+      while (!board_->door_ready.load()) usleep(kWaitEvery);
+      Must(way_.Knock(socket_path, board_->door), "a knock");
+    }
   }
 
   void Join() {
@@ -132,6 +154,7 @@ class HonestRank {
     Broadcast(104);
     PassOn(105);
     Stream(106);
+    if (rank_ < 2) Must(way_.Exchange(round, rank_ == 0), "messages in a pipe");
     if (round % kRoundsToRenewal == kRoundsToRenewal - 1) Renew(107);
   }
 
@@ -268,6 +291,7 @@ class HonestRank {
   int small_[kSmallCount] = {};
   std::vector<int> heap_ = std::vector<int>(kHeapCount);
   std::vector<int> received_ = std::vector<int>(kSentCount);
+  HonestWay way_;
   ncclUniqueId open_id_;
   bool has_open_id_ = false;
 };

@@ -19,7 +19,8 @@ namespace harmonaize::testing {
 inline constexpr const char* kHonestName = "honest-secret";
 
 /// A job of an honest user. Its ranks are processes of their own that carry out the same operations
-/// in each round, in every possible way, and check every result. A visitor, another process, comes
+/// in each round, in every possible way, and check every result. Two of them also send messages in
+/// pipes. A visitor, another process, comes
 /// again and again, makes a communicator of its own, uses it, and goes. Where there are several
 /// hosts, the ranks are on them in turns, and another visit makes a communicator over all hosts.
 /// Failures are noted among the findings.
@@ -62,6 +63,9 @@ class HonestJob {
     std::atomic<uint64_t> longest_visit_ns{0};
     std::atomic<bool> id_ready{false};
     ncclUniqueId id;
+    /// Rank 1's, at which rank 0 knocks.
+    std::atomic<bool> door_ready{false};
+    UniqueId door;
     /// The number of the visit over hosts that `visit_id` is for, from 1.
     std::atomic<uint64_t> visit_with_id{0};
     ncclUniqueId visit_id;

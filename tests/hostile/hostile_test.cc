@@ -89,7 +89,8 @@ class Daemons {
  public:
   explicit Daemons(int hosts) {
     // As long as ranks are waited for it is remembered that others of theirs have disagreed.
-    const std::string config = "[ranks]\nformation_timeout_seconds = 5\n";
+    const std::string config =
+        "[ranks]\nformation_timeout_seconds = 5\n[ras]\nlisten = \"127.0.0.1:0\"\n";
     if (hosts == 1) {
       alone_.emplace(config, /*keep_log=*/true);
       all_.push_back(&*alone_);
@@ -106,6 +107,14 @@ class Daemons {
   std::vector<DaemonProcess*> all_;
 };
 
+/// The port at which a daemon answers NCCL's RAS clients, as its log tells.
+uint16_t RasPortOf(const DaemonProcess& daemon) {
+  const std::string before = "NCCL's RAS clients are answered at 127.0.0.1:";
+  EXPECT_TRUE(daemon.WaitForLog(before));
+  const std::string log = daemon.Log();
+  return static_cast<uint16_t>(std::atoi(log.c_str() + log.find(before) + before.size()));
+}
+
 /// Daemons, an honest job, and what happens to them.
 class HostileRun {
  public:
@@ -113,6 +122,7 @@ class HostileRun {
     for (DaemonProcess* const daemon : daemons_.all()) {
       EXPECT_EQ(chmod(daemon->folder().c_str(), 0755), 0);
       options_.plan.socket_paths.push_back(daemon->socket_path());
+      options_.plan.ras_ports.push_back(RasPortOf(*daemon));
       watches_.emplace_back(daemon);
     }
   }
@@ -146,9 +156,12 @@ class HostileRun {
 
   /// Whether each attack has had a turn, and the last ones their time.
   bool AllMade() {
-    const std::vector<size_t> attacks = AttacksOf(options_.plan);
-    return std::all_of(attacks.begin(), attacks.end(),
-                       [this](size_t number) { return field_->tallies[number].blows.load() > 0; });
+    for (const size_t number : AttacksOf(options_.plan)) {
+      if (field_->tallies[number].blows.load() > 0) continue;
+      std::printf("the attack '%s' has not been made yet\n", AllAttacks()[number].name);
+      return false;
+    }
+    return true;
   }
 
   bool DaemonsLive() {

@@ -11,9 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/cluster/address_seal.h"
 #include "daemon/host/host_limits.h"
 #include "daemon/main/engine.h"
 #include "src/memory/shared_memory.h"
+#include "src/transport/cluster_key.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -22,8 +24,9 @@ const TenantIdentity kTenant{1000, 1000, 1000, "uid 1000"};
 
 class MembershipTest : public ::testing::Test {
  protected:
-  MembershipTest() {
+  explicit MembershipTest(const ClusterConfig& cluster = {}) {
     Config config;
+    config.cluster = cluster;
     config.workers = 1;
     config.formation_timeout_seconds = 0.001;
     Calibration calibration;
@@ -110,6 +113,82 @@ TEST_F(MembershipTest, ADisagreementIsForgottenThoughNobodyWaits) {
   engine_->Start();
   for (int tries = 0; tries < 10'000 && ids() > 0; ++tries) usleep(1000);
   EXPECT_EQ(ids(), 0);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Doors, at which daemons of other hosts knock
+
+class DoorsTest : public MembershipTest {
+ protected:
+  DoorsTest() : MembershipTest(AloneInACluster()) {}
+
+  static ClusterConfig AloneInACluster() {
+    ClusterConfig cluster;
+    cluster.address = "127.0.0.1:0";
+    cluster.allow_unauthenticated = true;
+    return cluster;
+  }
+  UniqueId OpenDoor(Session& session) {
+    const Result<UniqueId> door = engine_->membership().OpenDoor(session);
+    EXPECT_TRUE(door.ok()) << door.status().message();
+    return door.ok() ? *door : UniqueId();
+  }
+  /// The daemon of another host knocks with this id, for a process of the tenant's.
+  void HearKnock(const UniqueId& door, const UniqueId& id) {
+    KnockMessage knock{.user = kTenant.across_hosts};
+    knock.door.assign(door.token.begin(), door.token.end());
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(&id);
+    knock.id.assign(bytes, bytes + sizeof id);
+    constexpr transport::PeerId kElsewhere = 1000;
+    engine_->membership().OnMessage(kElsewhere, knock);
+  }
+  /// An id that the daemon of another host has given out.
+  static UniqueId IdFromElsewhere() {
+    UniqueId id = *MakeSecretId();
+    const AddressSeal seal{transport::ClusterKey()};
+    EXPECT_TRUE(seal.Seal(*transport::NetworkAddress::Parse("127.0.0.9:1"), &id).ok());
+    return id;
+  }
+  uint32_t TakeKnock(Session& session) {
+    const Result<uint32_t> member = engine_->membership().TakeKnock(session);
+    EXPECT_TRUE(member.ok()) << member.status().message();
+    return member.ok() ? *member : kNoMember;
+  }
+};
+
+// Else such a daemon would have this one's tenants join, or end, what they form among themselves.
+TEST_F(DoorsTest, ADaemonKnocksWithIdsOfOtherDaemonsAlone) {
+  Session& host = Enter();
+  Session& waiting = Enter();
+  const UniqueId door = OpenDoor(host);
+  const UniqueId id = IdFor(waiting);
+  const Result<uint32_t> rank = engine_->membership().Join(waiting, id, 2, 0, false, "");
+  ASSERT_TRUE(rank.ok());
+  HearKnock(door, id);
+  HearKnock(door, MakeNamedId("named"));
+  HearKnock(door, UniqueId());
+  EXPECT_EQ(TakeKnock(host), kNoMember);
+  engine_->session_keeper().LoseSession(host.id(), "ended", SessionEnd::kHungUp);
+  EXPECT_EQ(waiting.FindMember(*rank)->slot->state.load(),
+            static_cast<uint32_t>(MemberState::kForming));
+}
+
+TEST_F(DoorsTest, KnocksFromElsewhereAreTakenOneByOneAndPaidFor) {
+  Session& host = Enter();
+  const UniqueId door = OpenDoor(host);
+  const int64_t before = account()->held(Resource::kMemory);
+  for (int i = 0; i < 2000; ++i) HearKnock(door, IdFromElsewhere());
+  const int64_t paid = account()->held(Resource::kMemory) - before;
+  EXPECT_EQ(paid, Doors::kMostWaiting * 256);  // the others were refused
+  EXPECT_NE(TakeKnock(host), kNoMember);
+  engine_->session_keeper().LoseSession(host.id(), "ended", SessionEnd::kHungUp);
+  // The others are told in portions.
+  EXPECT_GT(account()->held(Resource::kMemory), before + paid / 2);
+  engine_->Start();
+  for (int tries = 0; tries < 10'000 && account()->held(Resource::kMemory) > before; ++tries) {
+    usleep(1000);
+  }
+  EXPECT_LE(account()->held(Resource::kMemory), before);
 }
 
 /// Keeps what it hears, as text.

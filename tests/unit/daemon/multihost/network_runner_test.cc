@@ -4,6 +4,7 @@
 #include "daemon/multihost/network_runner.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -282,6 +283,121 @@ TEST_F(NetworkRunnerTest, APlanTellsOnceByHowMuchItHasGrown) {
   EXPECT_EQ(plan.TakeGrowth(second), static_cast<int64_t>(sizeof(NetworkExecution)));
   plan.GiveBack(first);
   EXPECT_EQ(plan.TakeGrowth(plan.Take()), 0);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Pipes
+
+/// Bytes of a message that has so many parts.
+constexpr uint64_t kPartsOfMessage = 16;
+constexpr uint64_t kMessageBytes = kPartsOfMessage * (uint64_t{128} << 10);
+
+class PipesTest : public NetworkRunnerTest {
+ protected:
+  PipesTest() {
+    SpanToOther();
+    Result<SharedMemory> shared = CreateSharedMemory("test", 2 * kMessageBytes);
+    EXPECT_TRUE(shared.ok());
+    auto memory = std::make_shared<RegionMemory>();
+    memory->mapping = std::move(shared->mapping);
+    region_ = *sessions_[0]->AddRegion(std::move(memory));
+  }
+
+  /// Rank 0 sends a message that nobody receives.
+  void Send(uint32_t pipe, uint64_t name, uint64_t bytes) {
+    PostMessage(Collective::kSend, pipe, name, bytes);
+  }
+  /// Rank 0 posts a message in whose place nothing comes, or goes.
+  void PostMessage(Collective half, uint32_t pipe, uint64_t name, uint64_t bytes) {
+    OperationDescriptor descriptor;
+    descriptor.collective = half;
+    descriptor.type = DataType::kInt8;
+    descriptor.flags = kPipeMessage;
+    descriptor.root = 1;
+    descriptor.count = bytes;
+    descriptor.scalar = pipe;
+    descriptor.sequence = name;
+    descriptor.member = members_[0]->index;
+    const bool sends = half == Collective::kSend;
+    descriptor.send = {sends ? kMessageBytes : 0, region_};
+    descriptor.receive = {sends ? 0 : kMessageBytes, region_};
+    const Result<PostedOperation*> message = sessions_[0]->Admit(descriptor);
+    ASSERT_TRUE(message.ok()) << message.status().message();
+    communicator_->Post(*message);
+  }
+  /// Bytes that are allocated, and are not paid for.
+  int64_t Unpaid() const {
+    return static_cast<int64_t>(mallinfo2().uordblks) - tenant_->account->held(Resource::kMemory);
+  }
+  void End() {
+    communicator_->Break(RemoteError("broken"));
+    Hear(PipesClosedMessage{.communicator = kKey, .from = 1, .to = 0, .all = true});
+    RunUntil([this] { return outstanding(0) == 0 && !communicator_->executing(); });
+    EXPECT_EQ(outstanding(0), 0);
+    EXPECT_FALSE(communicator_->executing());
+  }
+
+  uint32_t region_ = kNoBuffer;
+};
+
+// Its daemon would keep the communicator for as long as the link lasts, and so would this one.
+TEST_F(PipesTest, TheOtherDaemonHearsOfTheEndHoweverMuchWaits) {
+  const OfferMessage offer{
+      kKey, 0, 1, 0, 1, DataType::kInt8, RemoteError("{}", std::string(1000, 'x'))};
+  HostGroup& group = communicator_->other_hosts()->group();
+  for (int i = 0; i < 30'000; ++i) group.TellHostOf(1, offer);
+  Send(0, 0, 1);
+  Run();
+  ExpectIn("does not keep up", communicator_->failure().message());
+  RunUntil([this] { return other_events_.Count<PipesClosedMessage>() > 0; });
+  EXPECT_EQ(other_events_.Count<PipesOpenedMessage>(), 1);
+  EXPECT_EQ(other_events_.Count<PipesClosedMessage>(), 1);
+  End();
+}
+
+// The other daemon takes none of the notes that tell of the messages' lengths.
+TEST_F(PipesTest, WhatGoesAheadOfMessagesIsPaidFor) {
+  constexpr int kPipes = kSanitized ? 300 : 3000;
+  Send(0, 0, kMessageBytes / kPartsOfMessage);
+  Run();
+  const int64_t unpaid = Unpaid();
+  for (uint32_t pipe = 1; pipe <= kPipes; ++pipe) {
+    Send(pipe, 0, kMessageBytes / kPartsOfMessage);
+    Run();
+    ASSERT_TRUE(communicator_->ClosePipe({0, 1, pipe}).ok());
+  }
+  EXPECT_LT(Unpaid() - unpaid, kPipes * 1024);
+  End();
+}
+
+TEST_F(PipesTest, PipesThatWereFullAndAreClosedKeepNoMemoryOfThat) {
+  constexpr int kPipes = 20;
+  constexpr uint64_t kMessages = 1000;
+  const auto fill_and_close = [this](uint32_t pipe) {
+    for (uint64_t name = 0; name < kMessages; ++name) {
+      PostMessage(Collective::kReceive, pipe, name, 1);
+    }
+    Run();
+    ASSERT_TRUE(communicator_->ClosePipe({0, 1, pipe}).ok());
+    RunUntil([this] { return outstanding(0) == 0; });
+  };
+  fill_and_close(0);
+  const int64_t unpaid = Unpaid();
+  for (uint32_t pipe = 1; pipe <= kPipes; ++pipe) fill_and_close(pipe);
+  EXPECT_LT(Unpaid() - unpaid, kPipes * 2048);
+  End();
+}
+
+// A message that waits is one entry of the transport's, and not one for each of its parts.
+TEST_F(PipesTest, ManyLargeMessagesThatWaitTakeNoMoreThanManySmallOnes) {
+  constexpr uint64_t kMessages = kSanitized ? 300 : 3000;
+  const int64_t before = Unpaid();
+  for (uint64_t name = 0; name < kMessages; ++name) {
+    Send(static_cast<uint32_t>(name / 1000), name, kMessageBytes);
+  }
+  Run();
+  EXPECT_LT(Unpaid() - before, (1024 + kMessages) * 600);
+  End();
 }
 
 // ---------------------------------------------------------------------------------------------
