@@ -52,7 +52,8 @@ void Run(std::span<const std::byte> bytes) {
                NewcomersReply, AdmitRequest, AdmitReply, JoinJobRequest, JoinJobReply,
                LostRanksRequest, LostRanksReply, OpenDoorRequest, OpenDoorReply, KnockRequest,
                TakeKnockRequest, ClosePipeRequest, NcclSettingsRequest, NcclSettingsReply,
-               OpenProfileRequest, OpenProfileReply>(*header, bytes);
+               OpenProfileRequest, OpenProfileReply, OpenTuningRequest, OpenTuningReply,
+               CloseTuningRequest, CloseTuningReply>(*header, bytes);
   const Result<std::vector<int32_t>> numbers = DecodeNumbers(*header, bytes);
   Require(!numbers.ok() || numbers->size() * sizeof(int32_t) == header->tail_bytes,
           "the numbers are the tail");

@@ -103,7 +103,7 @@ void AddControlMessages(const Seeds& seeds) {
               ExplainRequest, DocumentRequest, MakeTicketRequest, BurnTicketsRequest,
               NewcomersRequest, AdmitRequest, JoinJobRequest, LostRanksRequest, OpenDoorRequest,
               KnockRequest, TakeKnockRequest, ClosePipeRequest, NcclSettingsRequest,
-              OpenProfileRequest>(seeds);
+              OpenProfileRequest, OpenTuningRequest, CloseTuningRequest>(seeds);
   AddControl<ShrinkRequest>(seeds, "\1\0\0\0");
   AddControl<ProbeRequest>(seeds, "10.0.0.1:7400\n10.0.0.2\n");
   const VersionRange spoken = {kOldestProtocolVersion, kProtocolVersion};

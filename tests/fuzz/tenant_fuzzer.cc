@@ -27,7 +27,7 @@ constexpr size_t kMostActions = 100;
 /// Requests that one action sends before it reads an answer; more than a socket takes.
 constexpr size_t kMostUnread = 255;
 constexpr uid_t kNeighbour = 2000;
-constexpr auto kLastMessageType = static_cast<size_t>(MessageType::kOpenProfile);
+constexpr auto kLastMessageType = static_cast<size_t>(MessageType::kCloseTuning);
 
 EngineRunner& Runner() {
   static EngineRunner* const kRunner = [] {
@@ -170,6 +170,16 @@ void OpenProfile(Input* input, Process* process) {
   process->Ask(Encode(OpenProfileRequest::kType, OpenProfileRequest{}), descriptors);
 }
 
+/// A tuner's position, or memory that is none.
+void OpenTuning(Input* input, Process* process) {
+  const OpenTuningRequest request{.communicator = input->TakeUpTo(3),
+                                  .ranks = static_cast<int32_t>(input->TakeUpTo(4)),
+                                  .hosts = static_cast<int32_t>(input->TakeUpTo(4))};
+  const FileDescriptor odd = MakeDescriptor(input->TakeUpTo(kDescriptorKinds - 1), kPageBytes);
+  const int descriptors[] = {odd.get()};
+  process->Ask(Encode(OpenTuningRequest::kType, request), descriptors);
+}
+
 void PostAnything(Input* input, Process* process) {
   OperationDescriptor descriptor = process->NextOf(process->MemberAt(input->TakeUpTo(3)));
   const size_t place = input->TakeUpTo(sizeof descriptor - 1);
@@ -239,7 +249,7 @@ class Tenants {
 
  private:
   void ActAs(Input* input, uid_t user, std::unique_ptr<Process>* process) {
-    switch (input->TakeUpTo(21)) {
+    switch (input->TakeUpTo(22)) {
       case 0: return (*process)->Ask(TakeRequest(input));
       case 1: return JoinByName(input, process->get());
       case 2: return (*process)->RegisterRegion(input->TakeUpTo(3) + 1);
@@ -261,6 +271,7 @@ class Tenants {
       case 18: return ClosePipe(input, process->get());
       case 19: return PostMessage(input, process->get());
       case 20: return OpenProfile(input, process->get());
+      case 21: return OpenTuning(input, process->get());
       default: return (*process)->Ask(Encode(NcclSettingsRequest::kType, NcclSettingsRequest{}));
     }
   }
