@@ -35,6 +35,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set_target_properties(harmonaize_daemon_http PROPERTIES UNITY_BUILD_BATCH_SIZE 48)
 endif()
 
+# Each version of NCCL's plugins has functions of its own under the names of the others.
+file(GLOB plugin_versions RELATIVE "${PROJECT_SOURCE_DIR}/plugins" "${PROJECT_SOURCE_DIR}/plugins/*/v[0-9]*.cc")
+harmonaize_compile_alone(harmonaize_nccl_plugin_code ${plugin_versions})
 harmonaize_compile_alone(harmonaize_schedule algorithms/forest.cc algorithms/halving_doubling.cc algorithms/packed_trees.cc)
 harmonaize_compile_alone(harmonaize_client session/session.cc)
 # Boost.Beast's templates take as long as all their neighbours.
