@@ -47,7 +47,7 @@ function(harmonaize_precompile_below folder header)
   endforeach()
 endfunction()
 
-set(folders src shim daemon cli writer)
+set(folders src shim plugins daemon cli writer)
 if(HARMONAIZE_BUILD_PERF)
   list(APPEND folders perf)
 endif()

@@ -7,7 +7,7 @@
 #                                     of PyTorch, and each source compiled by itself
 #     scripts/test.sh --preset NAME   only this preset; may be repeated
 #     scripts/test.sh --jobs N        compilers at a time (default: as many as cores), and half as
-#                                     many tests again, since many of them wait
+#                                     many tests again (tsan: twice as many), since many of them wait
 #     scripts/test.sh --no-install    leave the machine's packages alone
 #
 # release runs all tests in full. The other presets run those that find something there which release
@@ -15,7 +15,7 @@
 # (tests/support/sanitized.h).
 # asan has the fuzz tests too, and gives them their seeds (scripts/fuzz.sh makes inputs). Where clang is not
 # installed, GCC builds asan and tsan, without fuzz tests.
-# While the tests of one preset run, the next is built, at a lower priority.
+# Tests of one preset after the other run beside the builds of the next ones, which have a lower priority.
 #
 # Ends with what each phase took of time and of processors, the ten slowest tests, and the closing lines of
 # ctest for each preset. Status 0 when everything passed.
@@ -124,11 +124,12 @@ without_address_randomization() {
 }
 
 run_tests() {
-  local preset=$1 runner=() selection=() status=0
-  [[ $preset == tsan* ]] && runner=(without_address_randomization)
+  local preset=$1 runner=() selection=() at_once=$((jobs + (jobs + 1) / 2)) status=0
+  # They wait for half of their time, and when they run nothing is left to build.
+  [[ $preset == tsan* ]] && runner=(without_address_randomization) at_once=$((2 * jobs))
   has_round "$preset" && selection=(-R "$(<"build/$preset/round.txt")")
   if [[ $preset != fuzz ]]; then
-    "${runner[@]}" ctest --preset "$preset" -j $((jobs + (jobs + 1) / 2)) -LE '^fuzz$' "${selection[@]}" || status=$?
+    "${runner[@]}" ctest --preset "$preset" -j "$at_once" -LE '^fuzz$' "${selection[@]}" || status=$?
   fi
   # Fuzz tests compute all the time. After the others they hold up none of them, and as they never wait,
   # more of them at once would only slow each other down.
@@ -138,30 +139,45 @@ run_tests() {
   return "$status"
 }
 
-# The tests that run beside the next build: their preset, process and beginning.
-testing=
-testing_process=
+# Presets whose tests run or wait for those of the presets before them, and the processes of these tests.
+testing=()
+declare -A testing_process
 
+# begin_tests PRESET: runs its tests beside what follows, once those of the presets before it have ended.
 begin_tests() {
-  testing=$1
-  say "$testing: tests"
-  timed "$logs/$testing-tests.log.time" run_tests "$testing" >"$logs/$testing-tests.log" 2>&1 &
-  testing_process=$!
+  local preset=$1 before=
+  ((${#testing[@]} == 0)) || before=${testing_process[${testing[-1]}]}
+  {
+    # It is no child of this process, so that wait would not do.
+    [[ -z $before ]] || tail --pid="$before" -f /dev/null
+    say "$preset: tests"
+    timed "$logs/$preset-tests.log.time" run_tests "$preset" >"$logs/$preset-tests.log" 2>&1
+  } &
+  testing_process[$preset]=$!
+  testing+=("$preset")
 }
 
-end_tests() {
-  [[ -n $testing ]] || return 0
-  local log="$logs/$testing-tests.log" status=0
-  wait "$testing_process" || status=$?
-  phase "$log.time" "$testing: tests"
+# Waits for the tests of the first preset that has begun, and notes how they ended.
+end_first_tests() {
+  local preset=${testing[0]} status=0
+  local log="$logs/$preset-tests.log"
+  wait "${testing_process[$preset]}" || status=$?
+  phase "$log.time" "$preset: tests"
   if ((status != 0)); then
     grep -av -E '^ *Start +[0-9]+:|Passed +[0-9.]+ sec' "$log" || true
-    failures+=("$testing: tests")
+    failures+=("$preset: tests")
   fi
-  closing+=("$testing:" "$(grep -a 'tests passed, .* tests failed out of' "$log" ||
+  closing+=("$preset:" "$(grep -a 'tests passed, .* tests failed out of' "$log" ||
     echo "ctest did not finish")")
-  tested+=("$testing")
-  testing=
+  tested+=("$preset")
+  testing=("${testing[@]:1}")
+}
+
+# Notes how those tests ended that have ended by now.
+end_past_tests() {
+  while ((${#testing[@]} > 0)) && ! kill -0 "${testing_process[${testing[0]}]}" 2>/dev/null; do
+    end_first_tests
+  done
 }
 
 # "seconds  preset: test" of the slowest tests of all presets that were tested. sed reads to the end, where
@@ -197,7 +213,8 @@ check "environment" python3 scripts/check-environment.py || true
 tested=()
 for preset in "${presets[@]}"; do
   niceness=0
-  [[ -z $testing ]] || niceness=19
+  end_past_tests
+  ((${#testing[@]} == 0)) || niceness=19
   if ! command -v clang++ >/dev/null; then
     if [[ $preset == asan || $preset == tsan ]]; then
       say "$preset: by GCC and without fuzz tests, clang is not installed"
@@ -217,10 +234,10 @@ for preset in "${presets[@]}"; do
   fi
   # It shows that sources compile; what they do is the same as in debug.
   [[ $preset == alone ]] && continue
-  end_tests
+  end_past_tests
   begin_tests "$preset"
 done
-end_tests
+while ((${#testing[@]} > 0)); do end_first_tests; done
 
 say "done"
 printf '\nPhases: time, processors (tests run beside the next build):\n'

@@ -5,8 +5,10 @@
 # Address and undefined behaviour: parsers of foreign bytes, memory, protocols, and real processes that fail or
 # are attacked. Not here, although they run the daemon: what counts or times (rest_test, wake_ups_test,
 # inline_steering_test, worker_placement_test), since its paths are those of collectives_test and
-# streams_test; and tests of commands, which one thread carries out: cli_document_fuzzer gives their tables foreign
-# documents.
+# streams_test; tests of commands, which one thread carries out: cli_document_fuzzer gives their tables foreign
+# documents; and service_test and squatter_test, which need commands: what they add to front_door_test, hosts_test and
+# ipc_test is a matter of rights and users, not of memory, and all commands take over a minute of processors to
+# compile.
 set(HARMONAIZE_ROUND_ASAN
     base_test topology_files_test ipc_test memory_test probing_counters_test checkpoint_test store_test writer_test
     client_device_memory_test client_prepared_memory_test client_region_pages_test client_rendezvous_test
@@ -22,7 +24,7 @@ set(HARMONAIZE_ROUND_ASAN
     hosts_failures_test huge_pages_test jobs_test many_operations_test plan_changes_test
     random_operations_test streams_test windows_test
     elastic_test front_door_test hostile_client_test hostile_test huge_page_holes_test hosts_kill_test nccl_profiler_test profile_ring_test
-    kill_test log_test missing_pages_test service_test squatter_test)
+    kill_test log_test missing_pages_test nccl_net_test nccl_tuner_test)
 
 # Threads: whatever has more than one, and shares memory between them. Not here: what does all of its work on one
 # thread (daemon_test, daemon_control_test, cli_dashboard_test; of the transport, whose one other thread lets
@@ -35,7 +37,7 @@ set(HARMONAIZE_ROUND_TSAN
     daemon_threads_test daemon_nats_test daemon_sources_test daemon_transfer_test daemon_provider_store_test hosts_checkpoints_test
     planner_test front_door_test
     aborts_test collectives_test hosts_test many_operations_test random_operations_test streams_test
-    elastic_test hosts_kill_test missing_pages_test nccl_profiler_events_test nccl_profiler_test profile_ring_test)
+    elastic_test hosts_kill_test missing_pages_test nccl_net_test nccl_profiler_events_test nccl_profiler_test nccl_tuner_test profile_ring_test)
 
 # Of which CUDA's headers make other programs: the examples, and the binary interface of the headers; and an
 # installation, which others build against. All others are compiled by the commands that release has for them.

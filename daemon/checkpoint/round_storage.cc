@@ -24,15 +24,16 @@ constexpr uint64_t kRoundPatienceNs = 660'000'000'000;
 constexpr uint64_t kLookForNs = 60'000'000'000;
 /// Most rounds of a tenant that are followed at a home. More than a round a second for the whole of
 /// kRoundPatienceNs only comes about where some ranks do not save into the store.
-constexpr uint32_t kMostFollowed = 1024;
+constexpr uint32_t kMostRoundsFollowed = 1024;
 /// Interval at which the store is tidied up, whether anybody saves or not.
 constexpr std::chrono::hours kTidyEvery{1};
 /// In whose turn that is.
 constexpr uint32_t kNoTenant = UINT32_MAX;
 
 /// Returns what asks whether the storing of a part is to go on.
-std::function<Status()> GoOn(const std::atomic<bool>& is_ending,
-                             std::shared_ptr<const std::atomic<bool>> is_void, uint64_t until_ns) {
+std::function<Status()> StorageGoesOn(const std::atomic<bool>& is_ending,
+                                      std::shared_ptr<const std::atomic<bool>> is_void,
+                                      uint64_t until_ns) {
   return [&is_ending, is_void = std::move(is_void), until_ns]() -> Status {
     if (is_ending) return RemoteError("the daemon ends");
     if (is_void->load(std::memory_order_seq_cst)) {
@@ -85,7 +86,7 @@ void RoundStorage::Store(const Tenant& tenant, uint64_t key, transport::PeerId h
                                   .bytes = part.bytes,
                                   .descriptor = part.memory->descriptor()}](
                   const std::atomic<bool>& is_ending) {
-    return store->Write(job, what, GoOn(is_ending, is_void, until_ns));
+    return store->Write(job, what, StorageGoesOn(is_ending, is_void, until_ns));
   };
   auto then = lifetime_.Guard([tell, stored](const Status& status) { tell(stored, status); });
   const Status asked = threads_.Run(part.job.first, std::move(work), std::move(then));
@@ -97,12 +98,12 @@ void RoundStorage::Store(const Tenant& tenant, uint64_t key, transport::PeerId h
 
 void RoundStorage::Follow(RoundToStore round) {
   const RoundName name = {round.key, round.round};
-  if (followed_of_[round.job.first] >= kMostFollowed) {
+  if (followed_of_[round.job.first] >= kMostRoundsFollowed) {
     // The caller is still about to note that the round is complete.
     return services_.loop->Post(lifetime_.Guard([this, refused = std::move(round)] {
       services_.on_settled(refused, InvalidUsage("{} other checkpoints of this user wait for ranks "
                                                  "that do not store their parts",
-                                                 kMostFollowed));
+                                                 kMostRoundsFollowed));
     }));
   }
   ++followed_of_[round.job.first];

@@ -13,9 +13,9 @@ namespace {
 
 /// Time, in nanoseconds, for which it is remembered what is stored of a job: a restart reads it at
 /// once.
-constexpr uint64_t kRememberNs = 600'000'000'000;
+constexpr uint64_t kRememberStoredNs = 600'000'000'000;
 /// Most saves of a job that are told of, the newest: a document is for one answer.
-constexpr size_t kMostTold = 1000;
+constexpr size_t kMostSavesListed = 1000;
 
 StoredSave SaveOf(const checkpoint::CheckpointSummary& summary) {
   return {.id = summary.id,
@@ -85,7 +85,7 @@ void StoredParts::List(const Tenant& tenant, const JobTable::Key& job, Listed li
     known.saves.clear();
     StoredList list = {.state = StoredList::State::kRead};
     for (const checkpoint::CheckpointSummary& one : *found) {
-      if (list.saves.size() == kMostTold) break;
+      if (list.saves.size() == kMostSavesListed) break;
       known.saves[one.id.save] = one.id;
       list.saves.push_back(SaveOf(one));
     }
@@ -151,7 +151,8 @@ void StoredParts::LookAfter() {
     // What only this object holds is not being read.
     std::erase_if(known->second.open,
                   [](const auto& entry) { return entry.second.use_count() == 1; });
-    const bool is_over = known->second.open.empty() && known->second.used_ns + kRememberNs < now_ns;
+    const bool is_over =
+        known->second.open.empty() && known->second.used_ns + kRememberStoredNs < now_ns;
     known = is_over ? known_.erase(known) : std::next(known);
   }
   if (fetched_.empty() && known_.empty()) next_look_.Stop();

@@ -16,7 +16,7 @@ namespace {
 
 /// Most missing ranks that an event lists. A person reads no more, and a tenant may have a million
 /// missing.
-constexpr size_t kMostTold = 1024;
+constexpr size_t kMostMissingTold = 1024;
 
 /// Returns what a rank of this host claims that belongs to the job; an empty claim if none does.
 JobClaim ClaimAmong(const Formation& formation, const JobIdentity& job) {
@@ -121,7 +121,7 @@ void FormationWatch::NoteJob(PendingFormation* pending) {
 
 void FormationWatch::TellLate(PendingFormation* pending, uint64_t now_ns) {
   if (observer_ == nullptr || !pending->told_late.empty()) return;
-  std::vector<int> missing = pending->formation->MissingRanks(kMostTold);
+  std::vector<int> missing = pending->formation->MissingRanks(kMostMissingTold);
   const bool told =
       observer_->OnFormingLate(*pending->job.job(), *pending->formation, missing, now_ns);
   if (told) pending->told_late = std::move(missing);

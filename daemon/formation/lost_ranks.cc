@@ -20,7 +20,7 @@ namespace {
 
 /// Nanoseconds for which a daemon may take to answer. One that is well needs a round trip; the
 /// process's other requests wait meanwhile.
-constexpr uint64_t kAnswersWithinNs = 1'000'000'000;
+constexpr uint64_t kRanksAnswerWithinNs = 1'000'000'000;
 
 static_assert(kMostLostInMessage == kMostLostRanksNamed);
 
@@ -93,7 +93,7 @@ void TakeInLeft(transport::PeerId peer, const std::vector<int>& left, Communicat
 
 void LostRanks::Ask(const Communicator& communicator, Done done) {
   Call call{.communicator = communicator.id(),
-            .until_ns = MonotonicNanoseconds() + kAnswersWithinNs,
+            .until_ns = MonotonicNanoseconds() + kRanksAnswerWithinNs,
             .done = std::move(done),
             .waiting = WaitingHold(services_.waiting)};
   const Result<HomeAddress> home = HomeOf(communicator, services_.cluster);

@@ -12,7 +12,7 @@ namespace harmonaize::daemon {
 namespace {
 
 /// Most collectives that are ended at once, before the engine looks at other tenants' work.
-constexpr size_t kEndedAtOnce = 128;
+constexpr size_t kPortionsEndedAtOnce = 128;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ CollectiveOutcomes::CollectiveOutcomes(WaitingCount* waiting, Communicator* comm
     : waiting_(waiting),
       communicator_(communicator),
       group_(group),
-      portions_(communicator, kEndedAtOnce, [this] { return DoOne(); }) {}
+      portions_(communicator, kPortionsEndedAtOnce, [this] { return DoOne(); }) {}
 
 void CollectiveOutcomes::OnAgreed(uint64_t sequence) {
   group_->OnAgreed(sequence);

@@ -8,7 +8,7 @@ namespace {
 
 /// Time between two tries to listen at a port that another process has: short beside the time that
 /// an operator needs to find that process.
-constexpr std::chrono::seconds kTryEvery(5);
+constexpr std::chrono::seconds kTryPortEvery(5);
 
 }  // namespace
 
@@ -17,8 +17,8 @@ Status PortWait::Begin(std::function<Status(bool again)> listen, LogLevel level,
   const Status first = listen(false);
   if (first.code() != Code::kUnavailable) return first;
   Log(level, kLogInit, "{}; until it is free, {}, and the daemon tries again every {} s",
-      first.message(), consequence, kTryEvery.count());
-  return next_try_.Start(kTryEvery, [this, listen = std::move(listen)] {
+      first.message(), consequence, kTryPortEvery.count());
+  return next_try_.Start(kTryPortEvery, [this, listen = std::move(listen)] {
     const Status status = listen(true);
     if (status.code() == Code::kUnavailable) return;
     if (!status.ok()) Log(LogLevel::kError, kLogInit, "{}", status.message());

@@ -22,12 +22,12 @@
 
 #include "src/ipc/operator_socket.h"
 #include "src/ipc/profile_ring.h"
-#include "tests/integration/command_line.h"
 #include "tests/support/daemon_http.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/eventually.h"
 #include "tests/support/hostile_session.h"
 #include "tests/support/other_users.h"
+#include "tests/support/profiled_job.h"
 #include "tests/support/profiler_host.h"
 #include "tests/support/stranger.h"
 
@@ -35,42 +35,6 @@ namespace harmonaize::testing {
 namespace {
 
 using nlohmann::json;
-
-/// Longest wait, in seconds, until the daemon has read what was written; it does every 20 ms.
-constexpr double kReadWithin = 30;
-
-const ProfilerLibrary& Library() {
-  static const ProfilerLibrary kLibrary(PROFILER_PLUGIN);
-  return kLibrary;
-}
-
-/// Runs `body` in a process of the job. Returns its status.
-int RunInJob(const std::string& job, const std::function<void()>& body) {
-  // Opened here: other users may not reach the file.
-  Library();
-  return StatusOf(StartAs(getuid(), [&] {
-    setenv("HARMONAIZE_JOB", job.c_str(), 1);
-    body();
-    return ::testing::Test::HasFailure() ? 1 : 0;
-  }));
-}
-
-json ProfileAt(const std::string& socket, const std::string& job) {
-  const Answer answer = Ask(socket, {.target = "/v1/jobs/" + job + "/profile"});
-  return answer.first == 200 ? answer.second : json();
-}
-
-/// Returns the job's profile once it has this many events and lost ones together.
-json ProfileWith(const std::string& socket, const std::string& job, uint64_t events) {
-  json profile;
-  const bool came = Eventually(kReadWithin, [&] {
-    profile = ProfileAt(socket, job);
-    if (!profile.is_object()) return false;
-    return profile.at("events").get<uint64_t>() + profile.at("lost").get<uint64_t>() >= events;
-  });
-  EXPECT_TRUE(came) << profile.dump(1);
-  return profile;
-}
 
 /// Returns the row of a communicator, by its name, and a kind; null if there is none.
 json RowOf(const json& profile, const std::string& communicator, const std::string& kind,
@@ -543,38 +507,6 @@ TEST(NcclProfilerUsers, SeeTheirOwnJobsAndOperatorsAll) {
   EXPECT_TRUE(Eventually(kReadWithin, [&] {
     return AskAs(kAlice, daemon.socket_path(), path).second.at("processes") == 0;
   }));
-}
-
-TEST(ProfileCommand, ShowsJobsAndTheirCommunicators) {
-  const DaemonProcess daemon;
-  const std::string socket = daemon.socket_path();
-  EXPECT_NE(RunCommand({"profile"}, socket).output.find("no job tells of profiler events"),
-            std::string::npos);
-  ASSERT_EQ(RunInJob("llama",
-                     [] {
-                       ProfiledHost<6> host(Library(), 0xabc, "tensor parallel");
-                       for (int i = 0; i < 5; ++i) host.RunAllReduce(1024, 2, 50'000);
-                       host.Finalize();
-                     }),
-            0);
-  ProfileWith(socket, "llama", 15);
-  EXPECT_TRUE(
-      Eventually(kReadWithin, [&] { return ProfileAt(socket, "llama").at("processes") == 0; }));
-  const Ended list = RunCommand({"profile"}, socket);
-  EXPECT_EQ(list.status, 0) << list.error;
-  EXPECT_NE(list.output.find("llama"), std::string::npos) << list.output;
-  const Ended shown = RunCommand({"profile", "llama"}, socket);
-  EXPECT_EQ(shown.status, 0) << shown.error;
-  for (const char* part : {"15 events, 0 lost; processes that tell now: 0",
-                           "communicator 0000000000000abc 'tensor parallel', 8 ranks on 2 hosts",
-                           "AllReduce", "RING", "SIMPLE", "20 KiB", "250 us", "50 us"}) {
-    EXPECT_NE(shown.output.find(part), std::string::npos) << part << " in:\n" << shown.output;
-  }
-  const Ended document = RunCommand({"profile", "llama", "--json"}, socket);
-  EXPECT_EQ(json::parse(document.output).at("events"), 15);
-  const Ended unknown = RunCommand({"profile", "nobody"}, socket);
-  EXPECT_EQ(unknown.status, 1);
-  EXPECT_NE(unknown.error.find("there is no job 'nobody'"), std::string::npos) << unknown.error;
 }
 
 TEST(ProfileMetrics, CountEventsByKind) {
