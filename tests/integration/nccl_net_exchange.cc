@@ -3,9 +3,9 @@
 //     nccl_net_exchange FOLDER
 //
 // Messages of random sizes go in all connections, some at a time in each, and each is looked at
-// when it has come. The rank prints a line of JSON after every kMessagesPerLine of those. It goes
-// on until FOLDER/enough is there, and ends with 0 if all messages were right. Needs RANK and
-// WORLD_SIZE; handles go through FOLDER.
+// when it has come. The rank prints a line of JSON with the device's speed in Mbit/s, and one after
+// every kMessagesPerLine messages of a connection. It goes on until FOLDER/enough is there, and
+// ends with 0 if all messages were right. Needs RANK and WORLD_SIZE; handles go through FOLDER.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -126,6 +126,9 @@ class Rank {
 
   void Run() {
     ASSERT_EQ(plugin_.init(), ncclSuccess) << NetLog();
+    NetProperties properties;
+    ASSERT_EQ(plugin_.properties(0, &properties), ncclSuccess) << NetLog();
+    std::printf("{\"rank\": %d, \"messages\": 0, \"speed\": %d}\n", rank_, properties.speed);
     Connect();
     while (!::testing::Test::HasFailure() && !AllDone()) {
       const bool enough = fs::exists(folder_ + "/enough");

@@ -16,6 +16,8 @@ from live_laboratory import PATIENCE_SECONDS, eventually, laboratory_of, lines_o
 HOSTS = ("host0", "host1", "host2")
 # One of the two ways to host2.
 LINK = "leaf0-spine0"
+# Of each host's one NIC, in Mbit/s.
+SPEED = 100
 # Messages of each connection between two looks.
 MESSAGES = 8
 # Bytes that a link carries only if messages go over it: more than what daemons tell each other meanwhile.
@@ -35,6 +37,10 @@ class Exchange:
         for line in lines_of(self.output):
             found[line["rank"]] = line["messages"]
         return found
+
+    def speeds(self):
+        """What NCCL is told of the hosts' devices."""
+        return {line["speed"] for line in lines_of(self.output) if "speed" in line}
 
     def goes_on(self, what):
         before = self.progress()
@@ -56,6 +62,7 @@ def exchange_while_a_link_fails(laboratory, program, output):
     exchange = Exchange(laboratory, program, output)
     try:
         exchange.goes_on("messages come")
+        assert exchange.speeds() == {SPEED}, exchange.speeds()
         exchange.uses_the_link()
         laboratory.disturb("link-down", LINK, "--silent")
         exchange.goes_on(f"messages come without {LINK}")
