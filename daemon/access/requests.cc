@@ -150,8 +150,8 @@ class Request {
   }
 
   Status OpenDoor() {
-    HZ_ASSIGN_OR_RETURN(const UniqueId door, rooms_.membership().OpenDoor(session_));
-    return Reply(OpenDoorReply{door});
+    HZ_ASSIGN_OR_RETURN(const OpenDoorReply reply, rooms_.membership().OpenDoor(session_));
+    return Reply(reply);
   }
 
   Status Knock() {

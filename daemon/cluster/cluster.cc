@@ -135,6 +135,17 @@ Status Cluster::ReadFabric(const ClusterConfig& config, const transport::Network
                          config.host, DidYouMean(config.host, names));
 }
 
+uint64_t Cluster::host_bytes_per_second() const {
+  if (fabric_ == nullptr) return 0;
+  const int host = fabric_->HostNamed(host_name_);
+  double sum = 0;
+  for (int nic = 0; nic < static_cast<int>(fabric_->NodeOf(host).nics.size()); ++nic) {
+    const int edge = fabric_->EdgeOut(host, nic);
+    if (edge >= 0) sum += fabric_->BytesPerSecond(edge);
+  }
+  return static_cast<uint64_t>(sum);
+}
+
 // Finds the controller's address. A host of the fabric is reached at its first NIC, at the port
 // that this daemon listens at.
 Status Cluster::FindController(const ClusterConfig& config) {

@@ -57,6 +57,8 @@ class Cluster final : private transport::TransportEvents {
   const std::string& address() const { return address_; }
   /// This host's name in the fabric file; "" without one.
   const std::string& host_name() const { return host_name_; }
+  /// What the host's NICs can send together by the fabric file; 0 without one.
+  uint64_t host_bytes_per_second() const;
   /// The address of the cluster's controller, which may be this daemon; "": there is none.
   const std::string& controller() const { return controller_; }
   /// The provider's fabric; nullptr without a file.

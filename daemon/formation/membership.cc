@@ -118,9 +118,10 @@ Result<UniqueId> Membership::CreateId(Session& session) {
   return ids_.Issue(&session.tenant(), session.id(), 0);
 }
 
-Result<UniqueId> Membership::OpenDoor(Session& session) {
+Result<OpenDoorReply> Membership::OpenDoor(Session& session) {
   HZ_RETURN_IF_ERROR(CheckAdmitted(session));
-  return doors_.Open(session);
+  HZ_ASSIGN_OR_RETURN(const UniqueId door, doors_.Open(session));
+  return OpenDoorReply{door, cluster_ == nullptr ? 0 : cluster_->host_bytes_per_second()};
 }
 
 Result<uint32_t> Membership::Knock(Session& session, const UniqueId& door,

@@ -95,7 +95,7 @@ class Membership {
 
   /// Doors of processes, by which others of their tenant get communicators with them. A process
   /// that is not admitted opens none and knocks at none.
-  Result<UniqueId> OpenDoor(Session& session);
+  Result<OpenDoorReply> OpenDoor(Session& session);
   Result<uint32_t> Knock(Session& session, const UniqueId& door, const std::string& name);
   Result<uint32_t> TakeKnock(Session& session) { return doors_.Take(session); }
 

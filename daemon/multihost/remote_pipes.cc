@@ -13,6 +13,7 @@
 #include "daemon/multihost/network_operations.h"
 #include "daemon/plans/host_plan.h"
 #include "daemon/tenant/finished_parts.h"
+#include "src/base/clock.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -22,15 +23,16 @@ namespace {
 constexpr size_t kPipesAtOnce = 4;
 
 /// Bytes of a part of a message. Parts are dealt over rails one by one: a message of NCCL's, of
-/// some hundred KiB, uses all of them, and waits less for one that is slow.
-constexpr uint64_t kPartBytes = uint64_t{128} << 10;
-/// Parts of a message that are with the transport at once: as many as keep a fast link busy.
-constexpr int kPartsAtOnce = 16;
-/// Parts of all messages from which on each message has one part with the transport, so that what a
-/// tenant has there grows with its messages, which it pays for. They are 128 MiB.
+/// some hundred KiB, uses all of them, and waits less for one that is slow. A part goes without an
+/// offer (TcpChannel::kMaxEagerBytes), which would cost it a round trip of its rail.
+constexpr uint64_t kPartBytes = uint64_t{64} << 10;
+/// Parts of a receive that are with the transport at once: as many as keep a fast link busy.
+constexpr int kPartsAtOnce = 32;
+/// Parts of all messages from which on each receive has one part with the transport, so that what a
+/// tenant has there grows with its messages, which it pays for. They are 64 MiB.
 constexpr size_t kPartsOfAll = 1024;
 /// Bits of a part's name that number it within its message, below the message's name.
-constexpr int kPartBits = 8;
+constexpr int kPartBits = 9;
 constexpr int kNameBits = 64 - kPartBits;
 /// Largest message, in bytes.
 constexpr uint64_t kMostMessageBytes = kPartBytes << kPartBits;
@@ -168,17 +170,16 @@ void RemotePipes::OnPlanReady() {
 // Posts parts of a message as long as there are some that may go.
 void RemotePipes::GoOn(Transfer* transfer, HostPlan* plan) {
   ExpectNotes(plan);
-  if (!transfer->sends) {
+  if (transfer->sends) {
+    BeginSend(transfer, plan);
+  } else {
     const auto told = transfer->pipe->lengths.extract(transfer->part->descriptor.sequence);
     if (!told.empty()) SetLength(transfer, told.mapped());
-  } else if (transfer->next_part == 0 && transfer->length >= kPartBytes) {
-    Tell(*transfer, Note::Kind::kLength, transfer->length);
-  }
-  while (MayPostPart(*transfer)) {
-    const Status posted = PostPart(transfer, plan);
-    if (posted.ok()) continue;
-    transfer->failure = RemoteError("the connection to rank {} was lost", peer_rank());
-    break;
+    const bool is_first = transfer->next_part == 0;
+    if (is_first && transfer->part->descriptor.count > kPartBytes) {
+      Tell(*transfer, Note::Kind::kReady, 0);
+    }
+    PostReceives(transfer, plan);
   }
   FinishIfWhole(transfer);
 }
@@ -192,41 +193,116 @@ void RemotePipes::FinishIfWhole(Transfer* transfer) {
   if (!transfer->sends || transfer->received) Finish(transfer, Status::Ok());
 }
 
-bool RemotePipes::MayPostPart(const Transfer& transfer) const {
+// Posts the parts of a receive that may come.
+void RemotePipes::PostReceives(Transfer* transfer, HostPlan* plan) {
   const int at_once = in_transport_ < kPartsOfAll ? kPartsAtOnce : 1;
-  if (!transfer.failure.ok() || transfer.in_transport >= at_once) return false;
+  while (transfer->failure.ok() && transfer->in_transport < at_once && HasPartToCome(*transfer)) {
+    const Part part = NextPart(*transfer);
+    const transport::Completion completion{[](void* context, const Status& status, size_t moved) {
+                                             auto* const ended = static_cast<Transfer*>(context);
+                                             ended->owner->OnPart(ended, status, moved);
+                                           },
+                                           transfer};
+    const Status posted = services_.cluster->transport().PostReceive(
+        plan->PeerOf(FabricHostOfPeer()), part.tag,
+        {transfer->part->receive.address + part.offset, part.bytes}, completion);
+    if (!posted.ok()) return Lose(transfer);
+    CountPosted(transfer);
+  }
+}
+
+// Sends the first part of a message, which may be all of it. It does not count as a rail's backlog:
+// it may wait for its receive.
+void RemotePipes::BeginSend(Transfer* transfer, HostPlan* plan) {
+  if (transfer->length >= kPartBytes) Tell(*transfer, Note::Kind::kLength, transfer->length);
+  transport::RailChoice rail = plan->RailOf({.operation = transfer->pipe->number,
+                                             .host = FabricHostOfPeer(),
+                                             .number = NextPart(*transfer).tag.part},
+                                            NextPart(*transfer).bytes);
+  if (!backlogs_.Admits(rail.rail)) rail = FreeRail(plan).value_or(rail);
+  if (!PostSend(transfer, plan, rail, false).ok()) return Lose(transfer);
+  transfer->ready = transfer->pipe->ready.erase(transfer->part->descriptor.sequence) > 0;
+  if (!transfer->ready) return;
+  SetDue(transfer, true);
+  SendDueParts(plan);
+}
+
+std::optional<transport::RailChoice> RemotePipes::FreeRail(HostPlan* plan) const {
+  return plan->RailAmong(FabricHostOfPeer(),
+                         [this](size_t rail) { return backlogs_.Admits(rail); });
+}
+
+// Sends parts of messages, the oldest message first, as long as rails have room. Ends no message:
+// callers may be amid one.
+void RemotePipes::SendDueParts(HostPlan* plan) {
+  while (!due_parts_.empty()) {
+    Transfer* const transfer = due_parts_.front();
+    while (transfer->failure.ok() && HasPartToCome(*transfer)) {
+      const std::optional<transport::RailChoice> rail = FreeRail(plan);
+      if (!rail.has_value()) return;
+      // Where the peer is lost, all messages will end.
+      if (!PostSend(transfer, plan, *rail, true).ok()) return Lose(transfer);
+    }
+    SetDue(transfer, false);
+  }
+}
+
+Status RemotePipes::PostSend(Transfer* transfer, HostPlan* plan, const transport::RailChoice& rail,
+                             bool counts) {
+  const Part part = NextPart(*transfer);
+  auto sent = std::make_unique<SentPart>();
+  *sent = {transfer, rail.rail, counts ? part.bytes : 0, MonotonicNanoseconds()};
+  HZ_RETURN_IF_ERROR(services_.cluster->transport().PostSend(
+      plan->PeerOf(FabricHostOfPeer()), rail, part.tag,
+      {transfer->part->send.address + part.offset, part.bytes},
+      {[](void* context, const Status& status, size_t moved) {
+         const std::unique_ptr<SentPart> done(static_cast<SentPart*>(context));
+         done->transfer->owner->OnSentPart(*done, status, moved);
+       },
+       sent.get()}));
+  if (counts) backlogs_.Add(rail.rail, part.bytes);
+  (void)sent.release();  // the completion has it
+  CountPosted(transfer);
+  return Status::Ok();
+}
+
+void RemotePipes::OnSentPart(const SentPart& sent, const Status& status, size_t bytes) {
+  if (sent.bytes > 0) {
+    backlogs_.Remove(sent.rail, sent.bytes, MonotonicNanoseconds() - sent.since_ns);
+  }
+  OnPart(sent.transfer, status, bytes);
+}
+
+// Returns whether a part has yet to be posted, as far as the length of the message is known.
+bool RemotePipes::HasPartToCome(const Transfer& transfer) {
   if (transfer.next_part == 0) return true;
   return transfer.has_length && transfer.next_part * kPartBytes < transfer.length;
 }
 
-Status RemotePipes::PostPart(Transfer* transfer, HostPlan* plan) {
-  const int host = FabricHostOfPeer();
-  const transport::PeerId peer = plan->PeerOf(host);
-  const uint64_t most = transfer->has_length ? transfer->length : transfer->part->descriptor.count;
-  const uint64_t offset = transfer->next_part * kPartBytes;
-  const size_t bytes = std::min(kPartBytes, most - offset);
-  const uint64_t name = transfer->part->descriptor.sequence << kPartBits | transfer->next_part;
-  const transport::MessageTag tag = TagOf(transfer->pipe->number, name);
-  const transport::Completion completion{[](void* context, const Status& status, size_t moved) {
-                                           auto* const ended = static_cast<Transfer*>(context);
-                                           ended->owner->OnPart(ended, status, moved);
-                                         },
-                                         transfer};
-  transport::Transport& transport = services_.cluster->transport();
-  if (transfer->sends) {
-    const transport::RailChoice rail = plan->RailOf(
-        {.operation = transfer->pipe->number, .host = host, .number = static_cast<uint32_t>(name)},
-        bytes);
-    HZ_RETURN_IF_ERROR(transport.PostSend(
-        peer, rail, tag, {transfer->part->send.address + offset, bytes}, completion));
-  } else {
-    HZ_RETURN_IF_ERROR(transport.PostReceive(
-        peer, tag, {transfer->part->receive.address + offset, bytes}, completion));
-  }
+RemotePipes::Part RemotePipes::NextPart(const Transfer& transfer) {
+  const uint64_t most = transfer.has_length ? transfer.length : transfer.part->descriptor.count;
+  const uint64_t offset = transfer.next_part * kPartBytes;
+  const uint64_t name = transfer.part->descriptor.sequence << kPartBits | transfer.next_part;
+  return {TagOf(transfer.pipe->number, name), offset, std::min(kPartBytes, most - offset)};
+}
+
+void RemotePipes::CountPosted(Transfer* transfer) {
   ++transfer->next_part;
   ++transfer->in_transport;
   ++in_transport_;
-  return Status::Ok();
+}
+
+void RemotePipes::Lose(Transfer* transfer) const {
+  transfer->failure = RemoteError("the connection to rank {} was lost", peer_rank());
+}
+
+void RemotePipes::SetDue(Transfer* transfer, bool due) {
+  if (std::exchange(transfer->is_due, due) == due) return;
+  if (due) {
+    transfer->place = due_parts_.insert(due_parts_.end(), transfer);
+  } else {
+    due_parts_.erase(transfer->place);
+  }
 }
 
 void RemotePipes::OnPart(Transfer* transfer, const Status& status, size_t bytes) {
@@ -239,8 +315,7 @@ void RemotePipes::OnPart(Transfer* transfer, const Status& status, size_t bytes)
       Tell(*transfer, Note::Kind::kReceived, static_cast<uint64_t>(Code::kInvalidUsage));
     }
   }
-  if (!transfer->failure.ok()) return FinishIfWhole(transfer);
-  if (!transfer->sends) {
+  if (!transfer->sends && transfer->failure.ok()) {
     transfer->part->moved_bytes += bytes;
     // A first part that is not full is all of the message.
     if (!transfer->has_length && bytes < kPartBytes) {
@@ -249,9 +324,7 @@ void RemotePipes::OnPart(Transfer* transfer, const Status& status, size_t bytes)
     }
   }
   if (const Result<HostPlan*> plan = Plan(); plan.ok() && *plan != nullptr) {
-    while (MayPostPart(*transfer)) {
-      if (!PostPart(transfer, *plan).ok()) break;  // the peer is lost, and ends all
-    }
+    transfer->sends ? SendDueParts(*plan) : PostReceives(transfer, *plan);
   }
   FinishIfWhole(transfer);
 }
@@ -265,8 +338,7 @@ Status RemotePipes::FailureOf(const Transfer& transfer, const Status& status) co
 
 // Returns whether all parts of the message have gone, or come.
 bool RemotePipes::IsWhole(const Transfer& transfer) {
-  return transfer.has_length && transfer.in_transport == 0 && transfer.next_part > 0 &&
-         transfer.next_part * kPartBytes >= transfer.length;
+  return transfer.has_length && transfer.in_transport == 0 && !HasPartToCome(transfer);
 }
 
 void RemotePipes::Finish(Transfer* transfer, Status outcome) {
@@ -274,6 +346,7 @@ void RemotePipes::Finish(Transfer* transfer, Status outcome) {
   PostedOperation* const part = transfer->part;
   const bool awaited = transfer->awaited;
   if (outcome.ok()) communicator_->CountMessage(part->moved_bytes);
+  SetDue(transfer, false);
   (transfer->sends ? pipe->sends : pipe->receives).erase(part->descriptor.sequence);
   if (awaited && --awaited_ == 0) services_.network->EndMessages(communicator_->gang());
   DropIfUnused(pipe);
@@ -301,6 +374,7 @@ void RemotePipes::EndPipe(uint32_t id, const Status& why) {
   if (pipe == pipes_.end()) return;
   const uint64_t number = pipe->second.number;
   pipe->second.lengths.clear();
+  pipe->second.ready.clear();
   EndAll(&pipe->second.sends, why);
   if (const auto left = pipes_.find(id); left != pipes_.end()) EndAll(&left->second.receives, why);
   if (const auto left = pipes_.find(id); left != pipes_.end()) DropIfUnused(&left->second);
@@ -400,7 +474,7 @@ void RemotePipes::OnNotes(const Status& status, size_t bytes) {
     Status refused;
     Pipe* const made = PipeOf(note.pipe, &refused);
     if (made == nullptr) return communicator_->Break(refused);
-    OnLength(made, note);
+    note.kind == Note::Kind::kReady ? OnReady(made, note) : OnLength(made, note);
   }
   const Result<HostPlan*> plan = Plan();
   if (plan.ok() && *plan != nullptr) ExpectNotes(*plan);
@@ -443,6 +517,24 @@ void RemotePipes::OnLength(Pipe* pipe, const Note& note) {
   SetLength(&found->second, note.value);
   const Result<HostPlan*> plan = Plan();
   if (plan.ok() && *plan != nullptr) GoOn(&found->second, *plan);
+}
+
+// Lets the other parts of a message go, which may have yet to be sent.
+void RemotePipes::OnReady(Pipe* pipe, const Note& note) {
+  if (pipe->closed_here || pipe->closed_there) return;
+  const auto found = pipe->sends.find(note.name);
+  if (found == pipe->sends.end() || found->second.next_part == 0) {
+    if (pipe->ready.size() >= kMostMessagesOfPipe) {
+      return communicator_->Break(
+          RemoteError("more than {} receives wait in one pipe", kMostMessagesOfPipe));
+    }
+    pipe->ready.insert(note.name);
+    return;
+  }
+  if (std::exchange(found->second.ready, true)) return;
+  SetDue(&found->second, true);
+  const Result<HostPlan*> plan = Plan();
+  if (plan.ok() && *plan != nullptr) SendDueParts(*plan);
 }
 
 // Takes in the length of a message that is received. The transfer fails if it is too long.

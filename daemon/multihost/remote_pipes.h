@@ -4,14 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "daemon/cluster/messages/pair.h"
 #include "daemon/communicator/portions.h"
+#include "daemon/multihost/rail_backlogs.h"
 #include "daemon/quota/paid_in_batches.h"
 #include "daemon/tenant/posted_operation.h"
 #include "src/base/status.h"
@@ -25,10 +29,13 @@ class HostPlan;
 struct HostServices;
 
 /// The messages in pipes between the two ranks of a communicator that are on different hosts. A
-/// message goes to the peer's daemon at once, in parts, by rails that are dealt out as those of
-/// sends are. The transport matches each part with its receive by its name, whichever comes first.
+/// message goes to the peer's daemon in parts, by rails that are dealt out as those of sends are.
+/// The transport matches each part with its receive by its name, whichever comes first. The first
+/// part goes at once. The others go when the receive has been posted, and a rail is free
+/// (RailBacklogs). So a rail that is not free will be: nothing waits on it for a receive.
 ///
 /// The two daemons tell each other of messages in *notes*, of which many go in one small message.
+/// - The receiver's daemon tells that a receive was posted whose message may have several parts.
 /// - The sender's daemon tells the length of a message that fills its first part. The receiver's
 ///   daemon posts the other parts when it knows that.
 /// - The receiver's daemon tells when a message was received. Then its send ends. So a rank whose
@@ -78,11 +85,14 @@ class RemotePipes {
     bool sends = false;
     bool awaited = false;     ///< Counts in awaited_.
     bool received = false;    ///< The peer's daemon has told the end of a send.
+    bool ready = false;       ///< The receive of a send was posted.
     bool has_length = false;  ///< `length` is that of the message.
     uint64_t length = 0;
     uint32_t next_part = 0;  ///< The part that is posted next.
     int in_transport = 0;    ///< Parts that the transport has.
-    Status failure;          ///< How it ends, once the transport has let go of it.
+    bool is_due = false;     ///< Stands in due_parts_, at `place`.
+    std::list<Transfer*>::iterator place;
+    Status failure;  ///< How it ends, once the transport has let go of it.
   };
   using Transfers = std::unordered_map<uint64_t, Transfer>;  // by name
 
@@ -94,10 +104,28 @@ class RemotePipes {
     Transfers receives;
     /// Lengths of messages whose receives have yet to come, by name.
     std::unordered_map<uint64_t, uint64_t> lengths;
+    /// Receives that were posted there, whose sends have yet to come.
+    std::unordered_set<uint64_t> ready;
     bool closed_here = false;
     bool closed_there = false;
 
-    bool empty() const { return sends.empty() && receives.empty() && lengths.empty(); }
+    bool empty() const {
+      return sends.empty() && receives.empty() && lengths.empty() && ready.empty();
+    }
+  };
+
+  /// A part of a message, as it is posted.
+  struct Part {
+    transport::MessageTag tag;
+    uint64_t offset = 0;
+    size_t bytes = 0;
+  };
+  /// A part that is being sent.
+  struct SentPart {
+    Transfer* transfer = nullptr;
+    size_t rail = 0;
+    size_t bytes = 0;  ///< That count in backlogs_.
+    uint64_t since_ns = 0;
   };
 
   /// What a daemon tells of a message.
@@ -105,6 +133,7 @@ class RemotePipes {
     enum class Kind : uint32_t {
       kLength = 1,  ///< `value` is its length.
       kReceived,    ///< It was received, or could not be: `value` is the Code.
+      kReady,       ///< Its receive was posted.
     };
     uint64_t name = 0;
     uint64_t value = 0;
@@ -133,8 +162,18 @@ class RemotePipes {
   bool PeerIsLinked() const;
   void Start(Transfer* transfer);
   void GoOn(Transfer* transfer, HostPlan* plan);
-  bool MayPostPart(const Transfer& transfer) const;
-  Status PostPart(Transfer* transfer, HostPlan* plan);
+  static bool HasPartToCome(const Transfer& transfer);
+  static Part NextPart(const Transfer& transfer);
+  void PostReceives(Transfer* transfer, HostPlan* plan);
+  void BeginSend(Transfer* transfer, HostPlan* plan);
+  std::optional<transport::RailChoice> FreeRail(HostPlan* plan) const;
+  void SendDueParts(HostPlan* plan);
+  Status PostSend(Transfer* transfer, HostPlan* plan, const transport::RailChoice& rail,
+                  bool counts);
+  void CountPosted(Transfer* transfer);
+  void Lose(Transfer* transfer) const;
+  void SetDue(Transfer* transfer, bool due);
+  void OnSentPart(const SentPart& sent, const Status& status, size_t bytes);
   void OnPart(Transfer* transfer, const Status& status, size_t bytes);
   Status FailureOf(const Transfer& transfer, const Status& status) const;
   static bool IsWhole(const Transfer& transfer);
@@ -156,6 +195,7 @@ class RemotePipes {
   void OnNotes(const Status& status, size_t bytes);
   void OnReceived(Pipe* pipe, const Note& note);
   void OnLength(Pipe* pipe, const Note& note);
+  void OnReady(Pipe* pipe, const Note& note);
   void SetLength(Transfer* receive, uint64_t length);
 
   // Ends.
@@ -170,6 +210,9 @@ class RemotePipes {
   std::map<uint32_t, Pipe> pipes_;               // those with messages, or closed on one side
   PaidInBatches paid_pipes_{sizeof(Pipe) + 64};  // and news in too_early_
   std::set<std::tuple<uint32_t, bool, uint64_t>> await_plan_;  // by pipe, whether it sends, name
+
+  std::list<Transfer*> due_parts_;  // sends of which parts have yet to go, in their order
+  RailBacklogs backlogs_;
 
   std::vector<Note> due_;        // to be sent
   bool sends_notes_ = false;     // a call of SendNotes is posted

@@ -155,6 +155,23 @@ transport::RailChoice HostPlan::RailOf(const MessageName& name, size_t bytes) {
   return choice;
 }
 
+std::optional<transport::RailChoice> HostPlan::RailAmong(int fabric_host,
+                                                         const RailTable::Admits& admits) {
+  const size_t rails = std::max<size_t>(cluster_->RailsTo(PeerOf(fabric_host)), 1);
+  std::optional<transport::RailChoice> choice;
+  if (own_rails_) {
+    choice = part_.rails->NextAmong(fabric_host, [&](size_t rail) { return admits(rail % rails); });
+  } else {
+    for (size_t rail = 0; rail < rails && !choice.has_value(); ++rail) {
+      if (admits(rail)) choice = {.rail = rail, .first_connection = part_.one_connection};
+    }
+  }
+  if (!choice.has_value()) return choice;
+  choice->rail %= rails;
+  choice->share = share_();
+  return choice;
+}
+
 NetworkExecution* HostPlan::Take() {
   if (free_.empty()) {
     all_.push_back(std::make_unique<NetworkExecution>(work_, port_.get()));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,9 @@ class HostPlan {
     return peers_[static_cast<size_t>(fabric_host)];
   }
   transport::RailChoice RailOf(const MessageName& name, size_t bytes);
+  /// Returns the rail of a message, which no program sends, among those that `admits` lets through;
+  /// nullopt if there is none.
+  std::optional<transport::RailChoice> RailAmong(int fabric_host, const RailTable::Admits& admits);
 
   const NetworkProgram& program() const { return *part_.program; }
   const SliceCut& slice() const { return part_.slice; }

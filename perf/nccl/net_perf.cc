@@ -45,6 +45,7 @@ set them.
   --bytes N            bytes of a message (default: 524288, as NCCL sends)
   --window N           messages under way on a connection (default: 8, as NCCL has)
   --seconds S          how long to send (default: 5)
+  --first-seconds S    how long a connection counts as new, whose speed is told apart (default: 0.5)
   --registered         the memory is registered (regMr)
   --round-trips N      messages there and back of 8 bytes, instead of bandwidth
 )";
@@ -58,6 +59,7 @@ struct Options {
   size_t bytes = size_t{512} << 10;
   int window = 8;
   double seconds = 5;
+  double first_seconds = 0.5;
   bool registered = false;
   int round_trips = 0;
 };
@@ -371,53 +373,85 @@ void EndOne(Carrier* carrier) {
   while (!carrier->Ended()) sched_yield();
 }
 
-/// Returns bytes per second of what rank 1 has received.
-double Bandwidth(const Options& options, Ranks* ranks, Connections* connections, char* data) {
-  const bool sends = ranks->rank == 0;
-  std::vector<int> under_way(connections->there.size(), 0);
-  // Rank 0 decides when it is enough, and says so in the first byte of a message.
-  const double begin = Now();
-  uint64_t moved = 0;
-  double first = 0;
-  bool last = false;
-  size_t turn = 0;
-  std::vector<size_t> slot(connections->there.size(), 0);
-  const auto buffer = [&](size_t connection, size_t place) {
-    const auto window = static_cast<size_t>(options.window);
-    return data + (connection * window + place % window) * options.bytes;
-  };
-  std::vector<size_t> done(connections->there.size(), 0);
-  while (true) {
-    Carrier* const carrier = connections->there[turn].get();
-    while (under_way[turn] < options.window && !last) {
-      char* const message = buffer(turn, slot[turn]++);
-      if (sends) message[0] = Now() - begin > options.seconds ? 1 : 0;
-      if (sends && message[0] == 1) last = true;
-      carrier->Post(sends, message, options.bytes);
-      ++under_way[turn];
-    }
-    if (under_way[turn] > 0) {
-      EndOne(carrier);
-      --under_way[turn];
-      const char* const message = buffer(turn, done[turn]++);
-      moved += options.bytes;
-      if (first == 0) {
-        first = Now();
-        moved = 0;
-      }
-      if (!sends && message[0] == 1) break;
-    }
-    turn = (turn + 1) % connections->there.size();
-    if (sends && last &&
-        std::all_of(under_way.begin(), under_way.end(), [](int n) { return n == 0; })) {
-      break;
-    }
-    if (sends && last) {
-      // The receiver stops at the last message: what it has not taken is not waited for.
-      break;
+/// Bytes per second of what a rank has sent, or received.
+struct Speeds {
+  double at_first = 0;  ///< In the first seconds after the first message.
+  double afterwards = 0;
+};
+
+/// Counts the bytes of messages that end.
+class SpeedMeter {
+ public:
+  explicit SpeedMeter(double first_seconds) : first_seconds_(first_seconds) {}
+
+  void Count(size_t bytes) {
+    const double now = Now();
+    if (begin_ == 0) {
+      begin_ = now;
+    } else if (now < begin_ + first_seconds_) {
+      first_bytes_ += bytes;
+    } else if (first_end_ == 0) {
+      first_bytes_ += bytes;
+      first_end_ = now;
+    } else {
+      bytes_ += bytes;
+      end_ = now;
     }
   }
-  return static_cast<double>(moved) / (Now() - first);
+  Speeds speeds() const {
+    return {static_cast<double>(first_bytes_) / (first_end_ - begin_),
+            static_cast<double>(bytes_) / (end_ - first_end_)};
+  }
+
+ private:
+  const double first_seconds_;
+  double begin_ = 0;      // the first message has ended
+  double first_end_ = 0;  // the first seconds are over
+  double end_ = 0;
+  size_t first_bytes_ = 0;
+  size_t bytes_ = 0;
+};
+
+/// A connection and its messages under way, each in its place of a row of buffers.
+struct Lane {
+  Carrier* carrier = nullptr;
+  char* buffers = nullptr;
+  size_t posted = 0;
+  size_t ended = 0;
+};
+
+/// Moves messages from rank 0 to rank 1 until rank 0 has had enough, which it says in the first
+/// byte of a message.
+Speeds Bandwidth(const Options& options, Ranks* ranks, Connections* connections, char* data) {
+  const bool sends = ranks->rank == 0;
+  const auto window = static_cast<size_t>(options.window);
+  std::vector<Lane> lanes;
+  for (const auto& carrier : connections->there) {
+    lanes.push_back({carrier.get(), data + lanes.size() * window * options.bytes, 0, 0});
+  }
+  const auto buffer = [&](const Lane& lane, size_t message) {
+    return lane.buffers + message % window * options.bytes;
+  };
+  SpeedMeter meter(options.first_seconds);
+  const double until = Now() + options.seconds;
+  bool last = false;
+  // The receiver stops at the last message: what it has not taken is not waited for.
+  while (!last) {
+    for (Lane& lane : lanes) {
+      while (lane.posted - lane.ended < window && !last) {
+        char* const message = buffer(lane, lane.posted++);
+        last = sends && Now() > until;
+        if (sends) message[0] = last ? 1 : 0;
+        lane.carrier->Post(sends, message, options.bytes);
+      }
+      if (last || !lane.carrier->Ended()) continue;
+      meter.Count(options.bytes);
+      last = !sends && buffer(lane, lane.ended)[0] == 1;
+      ++lane.ended;
+    }
+    sched_yield();
+  }
+  return meter.speeds();
 }
 
 double RoundTrip(const Options& options, Ranks* ranks, Connections* connections, char* data) {
@@ -464,6 +498,8 @@ Options Read(int count, char** words) {
       options.window = atoi(value.c_str());
     else if (word == "--seconds")
       options.seconds = atof(value.c_str());
+    else if (word == "--first-seconds")
+      options.first_seconds = atof(value.c_str());
     else if (word == "--round-trips")
       options.round_trips = atoi(value.c_str());
     else
@@ -506,14 +542,19 @@ int main(int count, char** words) {
       static_cast<Plugin*>(connection.get())->Register(data, bytes);
     }
   }
-  const double measured = options.round_trips > 0 ? RoundTrip(options, &ranks, &connections, data)
-                                                  : Bandwidth(options, &ranks, &connections, data);
+  std::string figures;
+  if (options.round_trips > 0) {
+    const double seconds = RoundTrip(options, &ranks, &connections, data);
+    figures = "\"round_trip_us\": " + std::to_string(seconds * 1e6);
+  } else {
+    const Speeds speeds = Bandwidth(options, &ranks, &connections, data);
+    figures = "\"first_bytes_per_second\": " + std::to_string(speeds.at_first) +
+              ", \"bytes_per_second\": " + std::to_string(speeds.afterwards);
+  }
   if (ranks.rank == 1) {
-    printf(
-        "{\"carrier\": \"%s\", \"streams\": %d, \"connections\": %d, \"bytes\": %zu, \"%s\": %g}\n",
-        options.carrier.c_str(), options.streams, options.connections, options.bytes,
-        options.round_trips > 0 ? "round_trip_us" : "bytes_per_second",
-        options.round_trips > 0 ? measured * 1e6 : measured);
+    printf("{\"carrier\": \"%s\", \"streams\": %d, \"connections\": %d, \"bytes\": %zu, %s}\n",
+           options.carrier.c_str(), options.streams, options.connections, options.bytes,
+           figures.c_str());
     fflush(stdout);
   }
   // Both are done before either closes.

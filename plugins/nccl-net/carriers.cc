@@ -53,12 +53,12 @@ Carriers& Carriers::Get() {
 
 Result<Listener*> Carriers::Listen() {
   HZ_ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Session::Get());
-  HZ_ASSIGN_OR_RETURN(const UniqueId door, PipePort::OpenDoor(*session));
+  HZ_ASSIGN_OR_RETURN(const OpenDoorReply opened, PipePort::OpenDoor(*session));
   const std::lock_guard lock(mutex_);
   auto listener = std::make_unique<Listener>();
   listener->number = next_listener_++;
   listener->session = session;
-  listener->handle = HandleOf(door, listener->number);
+  listener->handle = HandleOf(opened.door, listener->number);
   return (listeners_[listener->number] = std::move(listener)).get();
 }
 

@@ -13,6 +13,7 @@
 #include "plugins/nccl-net/connection.h"
 #include "plugins/nccl-net/registration.h"
 #include "src/base/status.h"
+#include "src/client/pipes/pipe_port.h"
 
 namespace harmonaize::nccl_net {
 namespace {
@@ -22,6 +23,7 @@ using nccl_abi::LogLevel;
 
 /// Speed that is told where nobody knows it, in Mbit/s. It is what NCCL takes for an unknown card.
 constexpr int kUnknownSpeedMbps = 10'000;
+constexpr uint64_t kBytesPerMbit = 1'000'000 / 8;
 
 /// Contexts of init that were not finalized. Versions before v11 have none.
 std::atomic<int> contexts{0};
@@ -118,8 +120,14 @@ char* DeviceName() {
   return name;
 }
 
+// Needs a door of this process, which listening needs, too.
 Properties DeviceProperties() {
-  return {.speed_mbps = kUnknownSpeedMbps};
+  const Result<std::shared_ptr<Session>> session = Session::Get();
+  if (!session.ok()) return {.speed_mbps = kUnknownSpeedMbps};
+  const Result<OpenDoorReply> opened = PipePort::OpenDoor(**session);
+  if (!opened.ok() || opened->host_bytes_per_second == 0) return {.speed_mbps = kUnknownSpeedMbps};
+  const uint64_t mbps = opened->host_bytes_per_second / kBytesPerMbit;
+  return {.speed_mbps = static_cast<int>(std::clamp<uint64_t>(mbps, 1, INT_MAX))};
 }
 
 int MostGroupedReceives() {

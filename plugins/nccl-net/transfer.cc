@@ -11,7 +11,7 @@ constexpr size_t kPiecesAtOnce = 8;
 
 // The name of a piece: the tag, the number of the message among those of its tag, and its own.
 constexpr int kIndexBits = 12;
-constexpr int kNumberBits = 12;
+constexpr int kNumberBits = 11;
 constexpr uint32_t kMostPieces = uint32_t{1} << kIndexBits;
 
 /// The piece that tells how long the message is.

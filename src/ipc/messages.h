@@ -173,6 +173,8 @@ struct OpenDoorRequest {
 };
 struct OpenDoorReply {
   UniqueId door;  ///< Of kind kDoor.
+  /// What this host's NICs can send together by the provider's fabric file; 0: there is no file.
+  uint64_t host_bytes_per_second = 0;
 };
 /// Knocks at the door of another process, or of this one. Answered at once with the member that
 /// will be rank 0; its slot turns kReady when the other process has taken the knock.

@@ -20,7 +20,7 @@ namespace harmonaize {
 //     type         kInt8; `count` is the number of bytes, or the most that are received
 //     root         the other rank
 //     scalar       the pipe's number, below 2^32
-//     sequence     the message's name, below 2^56
+//     sequence     the message's name, below 2^55
 //     the other buffer   where a MessageOutcome lies, in memory that the daemon has mapped
 //
 // It belongs to no stream. The daemon tells its end in the outcome. A send has ended when its

@@ -87,14 +87,19 @@ class Laboratory:
     def start_job(self, output, seconds, *words, hosts=(), user=None, requirements=None):
         """One rank on each of `hosts`, all of them if none is named, as this user or another, until
         `enough` is called, or for so many seconds. `requirements` is the path of what it asks for."""
-        where = ["--hosts", ",".join(hosts)] if hosts else []
         who = [] if user is None else ["setpriv", f"--reuid={user}", f"--regid={user}",
                                        "--clear-groups"]
+        return self.start_program(output, *who, self.timeline, "-s", str(seconds), "--json", "--until",
+                                  str(self.folder / "enough"), *words, hosts=hosts,
+                                  requirements=requirements)
+
+    def start_program(self, output, *words, hosts=(), requirements=None):
+        """A program as one rank on each of `hosts`, as start_job does it."""
+        where = ["--hosts", ",".join(hosts)] if hosts else []
         asks = {"HARMONAIZE_REQUIREMENTS": str(requirements)} if requirements else {}
         return subprocess.Popen(
             [self.fabric, "run", "--name", self.name, "--no-prefix", "--no-preload", *where, "--",
-             *who, self.timeline, "-s", str(seconds), "--json", "--until",
-             str(self.folder / "enough"), *words],
+             *words],
             env=dict(self.environment, **asks), stdout=output, stderr=subprocess.STDOUT, text=True)
 
     def enough(self):

@@ -208,6 +208,12 @@ NetPlugin NetPlugin::Load(int version) {
   return plugin;
 }
 
+NetPlugin NetPlugin::Of(const NetV12* table) {
+  NetPlugin plugin;
+  Bind(table, &plugin);
+  return plugin;
+}
+
 void NetPlugin::Unload() {
   if (library_ != nullptr) dlclose(library_);
   library_ = nullptr;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nccl.h"
+#include "plugins/nccl-net/net_abi.h"
 
 namespace harmonaize::testing {
 
@@ -37,6 +38,8 @@ class NetPlugin {
   /// Returns the plugin; a failure of gtest, and an object without calls, where it cannot be
   /// loaded.
   static NetPlugin Load(int version);
+  /// Returns the plugin that is linked into this program.
+  static NetPlugin Of(const nccl_abi::NetV12* table);
   /// Versions that the plugin has.
   static const std::vector<int>& Versions();
   /// Unloads the library as NCCL does.

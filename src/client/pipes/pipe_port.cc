@@ -4,9 +4,8 @@
 
 namespace harmonaize {
 
-Result<UniqueId> PipePort::OpenDoor(Session& session) {
-  HZ_ASSIGN_OR_RETURN(const OpenDoorReply reply, session.Call<OpenDoorReply>(OpenDoorRequest{}));
-  return reply.door;
+Result<OpenDoorReply> PipePort::OpenDoor(Session& session) {
+  return session.Call<OpenDoorReply>(OpenDoorRequest{});
 }
 
 template <typename Request>

@@ -16,9 +16,9 @@ namespace harmonaize {
 /// Thread: any, but for the destruction.
 class PipePort {
  public:
-  /// Returns the address of this process's door, which is opened first where needed. Errors: those
-  /// of the daemon.
-  static Result<UniqueId> OpenDoor(Session& session);
+  /// Returns the address of this process's door, which is opened first where needed, and what the
+  /// host can send. Errors: those of the daemon.
+  static Result<OpenDoorReply> OpenDoor(Session& session);
   /// Knocks at a door. `name` is for people. Errors: those of the daemon.
   static Result<std::unique_ptr<PipePort>> Knock(std::shared_ptr<Session> session,
                                                  const UniqueId& door, const std::string& name);

@@ -77,4 +77,14 @@ RailChoice RailTable::Next(const MessageName& name, size_t bytes) {
   return rail;
 }
 
+std::optional<RailChoice> RailTable::NextAmong(int host, const Admits& admits) {
+  Deal& deal = deals_[static_cast<size_t>(host)][0];
+  for (uint32_t i = 0; i < deal.length; ++i) {
+    const RailChoice rail = pool_[deal.first + deal.next];
+    if (++deal.next == deal.length) deal.next = 0;
+    if (admits(rail.rail)) return rail;
+  }
+  return std::nullopt;
+}
+
 }  // namespace harmonaize

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -39,6 +41,10 @@ class RailTable {
 
   /// Returns the rail of the next message of this name and length.
   transport::RailChoice Next(const MessageName& name, size_t bytes);
+  /// Returns the rail of the next message to a host that has no path: the next one of those that
+  /// `admits` lets through; nullopt if there is none.
+  using Admits = std::function<bool(size_t rail)>;
+  std::optional<transport::RailChoice> NextAmong(int host, const Admits& admits);
 
  private:
   /// A row of rails that is dealt out again and again.

@@ -216,6 +216,17 @@ TEST_F(RailTables, OneConnectionIsTakenWhereALaneIsNotSpread) {
   EXPECT_EQ(table_.Next({.host = 2}, kLong), (transport::RailChoice{0, false}));
 }
 
+TEST_F(RailTables, OfRailsThatMayBeTakenTheNextOneIs) {
+  const auto all = [](size_t) { return true; };
+  const auto second = [](size_t rail) { return rail == 1; };
+  EXPECT_EQ(table_.NextAmong(2, all)->rail, 0u);
+  EXPECT_EQ(table_.NextAmong(2, all)->rail, 1u);
+  EXPECT_EQ(table_.NextAmong(2, second)->rail, 1u);
+  EXPECT_EQ(table_.NextAmong(2, all)->rail, 0u);
+  EXPECT_FALSE(table_.NextAmong(2, [](size_t) { return false; }).has_value());
+  EXPECT_EQ(table_.NextAmong(2, all)->rail, 1u) << "as before";
+}
+
 TEST_F(RailTables, LanesThatNoRailServesAreLeftOut) {
   ASSERT_TRUE(table_.SetLanes(rails_, 2, 0, std::vector<Lane>{{0, 1, 0, 5}, {1, 1, 1, 1}}));
   EXPECT_EQ(Deal(2, 0, 3),
