@@ -129,9 +129,9 @@ class DoorsTest : public MembershipTest {
     return cluster;
   }
   UniqueId OpenDoor(Session& session) {
-    const Result<UniqueId> door = engine_->membership().OpenDoor(session);
-    EXPECT_TRUE(door.ok()) << door.status().message();
-    return door.ok() ? *door : UniqueId();
+    const Result<OpenDoorReply> opened = engine_->membership().OpenDoor(session);
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
+    return opened.ok() ? opened->door : UniqueId();
   }
   /// The daemon of another host knocks with this id, for a process of the tenant's.
   void HearKnock(const UniqueId& door, const UniqueId& id) {
