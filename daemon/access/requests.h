@@ -14,9 +14,9 @@
 namespace harmonaize::daemon {
 
 /// Answers one request of a session that has said hello, now or once the answer is known. `region`
-/// is the memory of a RegisterRegionRequest, LendBufferRequest, OpenProfileRequest or OpenTuningRequest, paid
-/// for. An
-/// exception ends this request alone, with an error reply, or this session. Thread: engine.
+/// is the memory of a RegisterRegionRequest, LendBufferRequest, OpenProfileRequest or
+/// OpenTuningRequest, paid for. An exception ends this request alone, with an error reply, or this
+/// session. Thread: engine.
 void AnswerRequest(EngineRooms& rooms, uint32_t session,
                    const std::shared_ptr<Connection>& connection, const ControlMessage& message,
                    std::shared_ptr<RegionMemory> region);

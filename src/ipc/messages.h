@@ -558,8 +558,8 @@ struct OpenProfileReply {
   uint32_t reserved = 0;
 };
 
-/// Has the provider advise a rank's tuner about one of NCCL's communicators. Carries the memfd of the
-/// rank's TuningPosition, as MapAndSeal requires it: kTuningPositionBytes, filled with zeros.
+/// Has the provider advise a rank's tuner about one of NCCL's communicators. Carries the memfd of
+/// the rank's TuningPosition, as MapAndSeal requires it: kTuningPositionBytes, filled with zeros.
 struct OpenTuningRequest {
   static constexpr MessageType kType = MessageType::kOpenTuning;
   uint64_t communicator = 0;  ///< NCCL's hash of its id.
