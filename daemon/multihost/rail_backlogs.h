@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace harmonaize::daemon {
@@ -18,6 +19,9 @@ class RailBacklogs {
   /// Notes that the transport has handed it on, `took_ns` later.
   void Remove(size_t rail, size_t bytes, uint64_t took_ns);
 
+  /// Returns the rail that carries most, by its last parts; nullopt if none has carried any.
+  std::optional<size_t> Fastest() const;
+
   /// Bytes that a rail may always have: two parts.
   static constexpr size_t kLeastAllowance = size_t{128} << 10;
   /// Most bytes that a rail may have: what a fast way carries in some hundred microseconds.
@@ -31,6 +35,7 @@ class RailBacklogs {
   struct Rail {
     size_t bytes = 0;  // with the transport
     size_t allowance = 2 * kLeastAllowance;
+    double bytes_per_ns = 0;  // as its last parts went
   };
   std::vector<Rail> rails_;
 };

@@ -423,8 +423,13 @@ void RemotePipes::SendNotes() {
     auto sent = std::make_unique<SentNotes>();
     sent->owner = this;
     sent->notes.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
-    const transport::RailChoice rail =
+    transport::RailChoice rail =
         (*plan)->RailOf({.operation = number, .host = host}, count * sizeof(Note));
+    // Notes are waited for. On a congested rail they would take longer than what they tell of.
+    if (const auto fastest = backlogs_.Fastest()) {
+      const auto by = [&](size_t one) { return one == *fastest; };
+      rail = (*plan)->RailAmong(host, by).value_or(rail);
+    }
     const Status posted = services_.cluster->transport().PostSend(
         (*plan)->PeerOf(host), rail, TagOf(number, notes_sent_),
         std::as_bytes(std::span(sent->notes)),

@@ -80,11 +80,19 @@ double Now() {
 // ---------------------------------------------------------------------------------------------
 // TCP
 
+/// Set when the figures are known: what is still under way then is lost when either rank ends.
+std::atomic<bool> measured{false};
+
+[[noreturn]] void LoseConnection() {
+  while (measured.load()) pause();
+  Fail("a TCP connection was lost");
+}
+
 void SendAll(int socket, const void* data, size_t bytes) {
   const auto* next = static_cast<const char*>(data);
   while (bytes > 0) {
     const ssize_t sent = send(socket, next, bytes, MSG_NOSIGNAL);
-    if (sent <= 0) Fail("a TCP connection was lost");
+    if (sent <= 0) LoseConnection();
     next += sent;
     bytes -= static_cast<size_t>(sent);
   }
@@ -94,7 +102,7 @@ void ReceiveAll(int socket, void* data, size_t bytes) {
   auto* next = static_cast<char*>(data);
   while (bytes > 0) {
     const ssize_t received = recv(socket, next, bytes, 0);
-    if (received <= 0) Fail("a TCP connection was lost");
+    if (received <= 0) LoseConnection();
     next += received;
     bytes -= static_cast<size_t>(received);
   }
@@ -558,6 +566,7 @@ int main(int count, char** words) {
     fflush(stdout);
   }
   // Both are done before either closes.
+  measured.store(true);
   ranks.Tell(1);
   ranks.Hear<int>();
   _exit(0);

@@ -49,6 +49,20 @@ TEST(RailBacklogs, AQuickRailGetsMoreUpToABound) {
   EXPECT_EQ(Fill(&backlogs, 0) * kPartBytes, RailBacklogs::kMostAllowance);
 }
 
+TEST(RailBacklogs, TheFastestRailIsKnown) {
+  RailBacklogs backlogs;
+  EXPECT_FALSE(backlogs.Fastest().has_value());
+  for (int i = 0; i < 10; ++i) {
+    for (const size_t rail : {size_t{1}, size_t{4}}) {
+      Drain(&backlogs, rail, Fill(&backlogs, rail), rail == 4 ? 4'000'000 : 9'000'000);
+    }
+  }
+  EXPECT_EQ(backlogs.Fastest(), 4u);
+  // It is congested now.
+  for (int i = 0; i < 10; ++i) Drain(&backlogs, 4, Fill(&backlogs, 4), 50'000'000);
+  EXPECT_EQ(backlogs.Fastest(), 1u);
+}
+
 // What has little to send says nothing of how much a rail could have.
 TEST(RailBacklogs, OneThatIsNotFullGetsNoMore) {
   RailBacklogs backlogs;
