@@ -113,7 +113,7 @@ class RemotePipesTest : public TwoHostsFixture {
   }
   void PeerTells(const std::vector<Note>& notes) {
     std::vector<uint8_t> bytes(notes.size() * sizeof(Note));
-    std::memcpy(bytes.data(), notes.data(), bytes.size());
+    if (!notes.empty()) std::memcpy(bytes.data(), notes.data(), bytes.size());
     PeerSends(TagOf(HostGroup::NotesNumber(kKey, 1), told_++), bytes);
   }
   void PeerCloses(uint64_t notes, bool all = false) {
