@@ -6,6 +6,7 @@
 #include <string>
 
 #include "daemon/checkpoint/choice_board.h"
+#include "daemon/cluster/messages/checkpoint.h"
 #include "daemon/cluster/messages/message.h"
 #include "src/base/status.h"
 #include "src/transport/message.h"

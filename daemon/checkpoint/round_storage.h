@@ -11,6 +11,7 @@
 
 #include "daemon/checkpoint/kept_parts.h"
 #include "daemon/checkpoint/part_copies.h"
+#include "daemon/cluster/messages/checkpoint.h"
 #include "daemon/cluster/messages/message.h"
 #include "daemon/identity/tenant_identity.h"
 #include "daemon/provider_store/provider_store.h"

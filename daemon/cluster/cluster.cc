@@ -56,7 +56,7 @@ Result<transport::ClusterKey> KeyOf(const ClusterConfig& config) {
       "file at every host (head -c 32 /dev/urandom | base64 > cluster.key; chmod 600 cluster.key)");
 }
 
-Result<transport::NetworkAddress> AddressOf(const ClusterConfig& config) {
+Result<transport::NetworkAddress> OwnAddress(const ClusterConfig& config) {
   Result<transport::NetworkAddress> address =
       transport::NetworkAddress::Parse(config.address, kDefaultClusterPort);
   if (!address.ok()) return InvalidArgument("cluster.address: {}", address.status().message());
@@ -74,7 +74,7 @@ Result<std::unique_ptr<Cluster>> Cluster::Create(
     const ClusterConfig& config, ClusterEvents* events, EventLoop* loop,
     std::shared_ptr<transport::ListeningSockets> sockets) {
   HZ_ASSIGN_OR_RETURN(const transport::ClusterKey key, KeyOf(config));
-  HZ_ASSIGN_OR_RETURN(const transport::NetworkAddress address, AddressOf(config));
+  HZ_ASSIGN_OR_RETURN(const transport::NetworkAddress address, OwnAddress(config));
   std::unique_ptr<Cluster> cluster(new Cluster(events, loop, key));
   HZ_RETURN_IF_ERROR(cluster->ReadFabric(config, address));
 
@@ -87,8 +87,8 @@ Result<std::unique_ptr<Cluster>> Cluster::Create(
   cluster->versions_ = config.versions.value_or(transport::kClusterVersions);
   options.versions = cluster->versions_;
   if (cluster->fabric_ != nullptr) {
-    const int host = cluster->fabric_->HostNamed(cluster->host_name_);
-    HZ_ASSIGN_OR_RETURN(options.rails, FabricRails(cluster->fabric_->fabric()).RailsOf(host));
+    const FabricRails rails(cluster->fabric_->fabric());
+    HZ_ASSIGN_OR_RETURN(options.rails, rails.RailsOf(cluster->fabric_host()));
   }
   Result<std::unique_ptr<transport::Transport>> transport =
       transport::Transport::Create(std::move(options), cluster.get());
@@ -124,7 +124,7 @@ Status Cluster::ReadFabric(const ClusterConfig& config, const transport::Network
   HZ_ASSIGN_OR_RETURN(FabricFile file, LoadFabricFile(config.fabric));
   fabric_ = std::make_shared<const FabricModel>(std::move(file.fabric));
   host_name_ = config.host.empty() ? HostAt(*fabric_, address.HostText()) : config.host;
-  if (fabric_->HostNamed(host_name_) >= 0) return Status::Ok();
+  if (fabric_host() >= 0) return Status::Ok();
   if (config.host.empty()) {
     return InvalidArgument("no host of {} has the address {}: set cluster.host", config.fabric,
                            address.HostText());
@@ -135,9 +135,19 @@ Status Cluster::ReadFabric(const ClusterConfig& config, const transport::Network
                          config.host, DidYouMean(config.host, names));
 }
 
+int Cluster::fabric_host() const {
+  return fabric_ == nullptr ? -1 : fabric_->HostNamed(host_name_);
+}
+
+Result<transport::NetworkAddress> Cluster::AddressOf(int fabric_host) const {
+  const Node& node = fabric_->NodeOf(fabric_host);
+  if (node.nics.empty()) return InvalidArgument("host {} of the fabric has no NIC", node.name);
+  return transport::NetworkAddress::Parse(node.nics.front().address, listening_.port());
+}
+
 uint64_t Cluster::host_bytes_per_second() const {
-  if (fabric_ == nullptr) return 0;
-  const int host = fabric_->HostNamed(host_name_);
+  const int host = fabric_host();
+  if (host < 0) return 0;
   double sum = 0;
   for (int nic = 0; nic < static_cast<int>(fabric_->NodeOf(host).nics.size()); ++nic) {
     const int edge = fabric_->EdgeOut(host, nic);
@@ -146,14 +156,12 @@ uint64_t Cluster::host_bytes_per_second() const {
   return static_cast<uint64_t>(sum);
 }
 
-// Finds the controller's address. A host of the fabric is reached at its first NIC, at the port
-// that this daemon listens at.
 Status Cluster::FindController(const ClusterConfig& config) {
   if (config.controller.empty()) return Status::Ok();
   const int host = fabric_ == nullptr ? -1 : fabric_->HostNamed(config.controller);
-  const std::string address = host < 0 ? config.controller : fabric_->NodeOf(host).nics[0].address;
-  const uint16_t port = host < 0 ? kDefaultClusterPort : listening_.port();
-  const Result<transport::NetworkAddress> parsed = transport::NetworkAddress::Parse(address, port);
+  const Result<transport::NetworkAddress> parsed =
+      host < 0 ? transport::NetworkAddress::Parse(config.controller, kDefaultClusterPort)
+               : AddressOf(host);
   if (!parsed.ok()) {
     const std::string fabric = config.fabric.empty() ? "a fabric file" : config.fabric;
     return InvalidArgument("cluster.controller '{}' is neither a host of {} nor an address: {}",

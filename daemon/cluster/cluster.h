@@ -57,7 +57,14 @@ class Cluster final : private transport::TransportEvents {
   const std::string& address() const { return address_; }
   /// This host's name in the fabric file; "" without one.
   const std::string& host_name() const { return host_name_; }
-  /// What the host's NICs can send together by the fabric file; 0 without one.
+  /// This host in the fabric; -1 without a file.
+  int fabric_host() const;
+  /// Returns where the daemon of a host of the fabric listens: at the host's first NIC, at the port
+  /// at which this daemon listens. Errors: kInvalidArgument for a host whose first NIC has no
+  /// address that can be parsed, or which has none.
+  Result<transport::NetworkAddress> AddressOf(int fabric_host) const;
+  /// Returns the rate, in bytes per second, at which the NICs of this host can send together by the
+  /// fabric file; 0 without a file.
   uint64_t host_bytes_per_second() const;
   /// The address of the cluster's controller, which may be this daemon; "": there is none.
   const std::string& controller() const { return controller_; }

@@ -47,7 +47,7 @@ void ControlLoop::Begin(Cluster* cluster) {
         cluster->Send(peer, message);
       });
   if (services_.fabrics->own() == 0 || !services_.config->plans.live) return;
-  self_ = cluster->fabric()->HostNamed(cluster->host_name());
+  self_ = cluster->fabric_host();
   WatchNics();
   if (cluster->controller().empty()) return;
   controller_link_ = std::make_unique<ControllerLink>(cluster, cluster->controller());
@@ -108,18 +108,12 @@ ControlLoop::Active ControlLoop::FindActive(uint64_t now_ns) {
       const auto& peer = roster.peers[host];
       if (peer.has_value() && *peer != kThisDaemon) active.hosts[*peer] = roster.fabric_hosts[host];
     }
-    const bool known =
-        std::find(active.homes.begin(), active.homes.end(), roster.home) != active.homes.end();
-    if (!known) active.homes.push_back(roster.home);
+    active.homes.insert(roster.home);
     if (group->is_home()) active.own.push_back(roster.key);
     if (roster.IsLocal(0)) active.led.push_back(communicator.get());
   }
   begun_ = std::move(still_there);
-  for (const transport::PeerId home : follower_.homes()) {
-    const bool known =
-        std::find(active.homes.begin(), active.homes.end(), home) != active.homes.end();
-    if (!known) active.homes.push_back(home);
-  }
+  active.homes.merge(follower_.homes());
   return active;
 }
 
@@ -186,7 +180,7 @@ void ControlLoop::AddTerms(const std::set<uint64_t>& communicators, TrafficMessa
 void ControlLoop::TellTraffic(const Active& active, uint64_t now_ns) {
   host_of_peer_ = active.hosts;
   const TrafficMessage traffic = LookAtTraffic(active, now_ns);
-  std::set<transport::PeerId> told(active.homes.begin(), active.homes.end());
+  std::set<transport::PeerId> told = active.homes;
   const std::optional<transport::PeerId> controller = ControllersPeer();
   if (controller == kThisDaemon) {
     told.insert(kThisDaemon);

@@ -57,17 +57,17 @@ class ControlLoop final : public StartGate {
   ControlLoop(const ControlLoop&) = delete;
   ControlLoop& operator=(const ControlLoop&) = delete;
 
-  /// What follows links beside the plans of communicators.
+  /// A part of the daemon that follows links, beside the plans of communicators.
   struct Follower {
     /// Returns the homes that are to hear of this host's traffic because of it.
-    std::function<std::vector<transport::PeerId>()> homes = [] {
-      return std::vector<transport::PeerId>();
+    std::function<std::set<transport::PeerId>()> homes = [] {
+      return std::set<transport::PeerId>();
     };
     /// Takes in what links carry where that is not what the fabric states.
     std::function<void(const EdgeRates&, uint64_t now_ns)> on_rates = [](const EdgeRates&,
                                                                          uint64_t) {};
   };
-  /// Has a follower served from now on, in the place of an earlier one.
+  /// Serves a follower from now on, in the place of an earlier one.
   void Serve(Follower follower) { follower_ = std::move(follower); }
 
   /// Begins, since the cluster has been joined. Requires: the cluster outlives the control loop.
@@ -106,7 +106,7 @@ class ControlLoop final : public StartGate {
   /// The hosts of active communicators, and the homes that are to be told of them.
   struct Active {
     std::map<transport::PeerId, int> hosts;  // by peer: its host in the fabric
-    std::vector<transport::PeerId> homes;    // 0: this daemon
+    std::set<transport::PeerId> homes;       // 0: this daemon
     std::vector<uint64_t> own;               // communicators of which this daemon is the home
     std::vector<Communicator*> led;          // communicators whose rank 0 is here
   };

@@ -184,8 +184,8 @@ void Doors::DismissSome() {
   dismisses_ = true;
 }
 
-// Tells a process that has knocked that nobody will come, on behalf of the tenant that had the
-// door. A process that cannot be told waits until its formation has waited too long.
+// Answers a process that has knocked, on behalf of the tenant that had the door: nobody comes to
+// open it. A process that cannot be told waits until its formation has waited too long.
 void Doors::Refuse(const TenantIdentity& owner, const UniqueId& id, const Status& why) {
   const auto home = HomeOf(id);
   if (!home.ok()) return;

@@ -81,7 +81,7 @@ class Doors {
     Holding place;
     std::deque<Waiting> knocks;
   };
-  /// Knocks at a door that is gone, whose processes are to be told.
+  /// Processes that have knocked at a door which is gone by now. They are yet to be refused.
   struct Dismissed {
     TenantIdentity owner;
     std::deque<Waiting> knocks;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "daemon/cluster/messages/message.h"
+#include "daemon/cluster/messages/planning.h"
 #include "src/transport/message.h"
 
 namespace harmonaize::daemon {

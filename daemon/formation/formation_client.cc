@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/messages/outcome.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/formation/communicator_maker.h"
 #include "daemon/formation/formation_home.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/messages/formation.h"
 #include "daemon/formation/communicator_maker.h"
 #include "daemon/formation/make_roster.h"
 #include "daemon/formation/rank_limits.h"

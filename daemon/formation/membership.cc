@@ -10,13 +10,6 @@
 namespace harmonaize::daemon {
 namespace {
 
-template <typename... Calls>
-struct Overloaded : Calls... {
-  using Calls::operator()...;
-};
-template <typename... Calls>
-Overloaded(Calls...) -> Overloaded<Calls...>;
-
 HostServices WithObserver(HostServices hosts, RemoteRankObserver* ranks) {
   hosts.ranks = ranks;
   return hosts;
@@ -361,7 +354,7 @@ void Membership::Tick(uint64_t now_ns) {
 // The cluster
 
 void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
-  message.Visit(Overloaded{
+  const bool concerns_a_part = message.Dispatch(
       [&](const ApplyMessage& one) { home_.OnApply(peer, one); },
       [&](const WithdrawMessage& one) { watch_.OnWithdraw(peer, one); },
       [&](const FormedMessage& one) { client_.OnFormed(peer, one); },
@@ -380,17 +373,13 @@ void Membership::OnMessage(transport::PeerId peer, const ClusterMessage& message
       [&](const KnockMessage& one) { doors_.OnKnock(peer, one); },
       [&](const KnockRefusedMessage& one) { doors_.OnRefused(peer, one); },
       [&](const AskLostMessage& one) { lost_ranks_.OnAsk(peer, one); },
-      [&](const LostMessage& one) { lost_ranks_.OnLost(peer, one); },
-      // These are for the control loop, and name communicators that are not here.
-      [](const BurstMessage&) {},
-      [](const BurstTurnMessage&) {},
-      [&](const auto& one) {
-        // Messages that are about no communicator are for others.
-        if constexpr (requires { one.communicator; }) {
-          OnCommunicatorMessage(peer, one.communicator, message);
-        }
-      },
-  });
+      [&](const LostMessage& one) { lost_ranks_.OnLost(peer, one); });
+  if (concerns_a_part) return;
+  // These are for the control loop, and name communicators that are not here.
+  if (message.kind() == MessageKind::kBurst || message.kind() == MessageKind::kBurstTurn) return;
+  // Messages that are about no communicator are for others.
+  const std::optional<uint64_t> key = CommunicatorOf(message);
+  if (key.has_value()) OnCommunicatorMessage(peer, *key, message);
 }
 
 void Membership::OnCommunicatorMessage(transport::PeerId peer, uint64_t key,
@@ -411,11 +400,8 @@ void Membership::GiveUpOn(transport::PeerId peer, const ClusterMessage& message,
   if (const auto* const apply = message.As<ApplyMessage>()) {
     return home_.GiveUpOn(peer, *apply, exception);
   }
-  const auto key_of = [](const auto& one) -> uint64_t {
-    if constexpr (requires { one.communicator; }) return one.communicator;
-    return 0;
-  };
-  Communicator* const communicator = communicators_.FindByKey(message.Visit(key_of));
+  const std::optional<uint64_t> key = CommunicatorOf(message);
+  Communicator* const communicator = key.has_value() ? communicators_.FindByKey(*key) : nullptr;
   if (communicator != nullptr) return communicator->Break(exception);
   if (const auto* const formed = message.As<FormedMessage>()) {
     client_.GiveUpOn(peer, *formed, exception);

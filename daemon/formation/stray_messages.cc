@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/messages/pair.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/multihost/host_group.h"
 #include "daemon/runtime/guarded.h"

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/message.h"
 #include "daemon/communicator/communicator_observer.h"
 #include "daemon/job_events/job_relay.h"

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "daemon/cluster/messages/link.h"
 #include "daemon/cluster/messages/message.h"
 #include "src/transport/transport.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/cluster/messages/pair.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/late_explainer.h"
 #include "daemon/multihost/collective_outcomes.h"

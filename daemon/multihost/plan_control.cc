@@ -15,9 +15,6 @@ namespace {
 
 /// Age, in seconds, at which the use of a plan counts a third of what use counts now.
 constexpr double kUseSeconds = 5;
-/// Shortest time between two reviews, in nanoseconds: a gain has to be seen at two times, not twice
-/// at once.
-constexpr uint64_t kReviewEveryNs = 80'000'000;
 /// Shortest time between two tries to bring plans in line with the job's terms, in nanoseconds: a
 /// change may be called off because a host is not ready for it.
 constexpr uint64_t kTryTermsEveryNs = 50'000'000;
@@ -48,7 +45,7 @@ void PlanControl::OnRates(const EdgeRates& rates, const FabricModel& fabric, uin
   }
   if (reviewing_ || switching_->under_way() || now_ns < next_review_ns_) return;
   if (rates == reviewed_rates_ && !review_.pending()) return;
-  next_review_ns_ = now_ns + kReviewEveryNs;
+  next_review_ns_ = now_ns + PlanReview::kEveryNs;
   Review(rates, fabric);
 }
 

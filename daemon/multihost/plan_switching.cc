@@ -81,7 +81,7 @@ void PlanSwitching::OnPromise(int host, const PromiseMessage& promise) {
 }
 
 void PlanSwitching::OnRankLeft() {
-  TellAll(leader_.OnRankLeft(), "a rank has left");
+  TellAll(leader_.CallOff(), "a rank has left");
 }
 
 void PlanSwitching::TellAll(const std::optional<SwitchLeader::Settlement>& settlement,

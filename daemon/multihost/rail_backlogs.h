@@ -14,9 +14,9 @@ class RailBacklogs {
  public:
   /// Returns whether another part may go by this rail.
   bool Admits(size_t rail) const;
-  /// Notes that a part went to the transport, at this time of the monotonic clock.
+  /// Notes that a part has gone to the transport.
   void Add(size_t rail, size_t bytes);
-  /// Notes that the transport has handed it on, `took_ns` later.
+  /// Notes that the transport has handed a part on, `took_ns` after it came there.
   void Remove(size_t rail, size_t bytes, uint64_t took_ns);
 
   /// Returns the rail that carries most, by its last parts; nullopt if none has carried any.

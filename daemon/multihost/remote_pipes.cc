@@ -324,7 +324,11 @@ void RemotePipes::OnPart(Transfer* transfer, const Status& status, size_t bytes)
     }
   }
   if (const Result<HostPlan*> plan = Plan(); plan.ok() && *plan != nullptr) {
-    transfer->sends ? SendDueParts(*plan) : PostReceives(transfer, *plan);
+    if (transfer->sends) {
+      SendDueParts(*plan);
+    } else {
+      PostReceives(transfer, *plan);
+    }
   }
   FinishIfWhole(transfer);
 }
@@ -392,6 +396,7 @@ void RemotePipes::DropIfUnused(Pipe* pipe) {
   pipe->sends = Transfers();
   pipe->receives = Transfers();
   pipe->lengths = decltype(pipe->lengths)();
+  pipe->ready = decltype(pipe->ready)();
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -479,7 +484,11 @@ void RemotePipes::OnNotes(const Status& status, size_t bytes) {
     Status refused;
     Pipe* const made = PipeOf(note.pipe, &refused);
     if (made == nullptr) return communicator_->Break(refused);
-    note.kind == Note::Kind::kReady ? OnReady(made, note) : OnLength(made, note);
+    if (note.kind == Note::Kind::kReady) {
+      OnReady(made, note);
+    } else {
+      OnLength(made, note);
+    }
   }
   const Result<HostPlan*> plan = Plan();
   if (plan.ok() && *plan != nullptr) ExpectNotes(*plan);

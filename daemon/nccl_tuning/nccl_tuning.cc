@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "daemon/cluster/this_daemon.h"
 #include "src/base/clock.h"
@@ -16,15 +15,13 @@ using std::chrono::milliseconds;
 /// Time between two looks at how far ranks are: while they call, and while they do not.
 constexpr milliseconds kBusyPace{100};
 constexpr milliseconds kQuietPace{500};
-/// Time, in nanoseconds, for which a communicator whose ranks have called counts as active.
+/// A communicator counts as active for this time, in nanoseconds, after a call of its ranks.
 constexpr uint64_t kActiveNs = 1'000'000'000;
 /// Time, in nanoseconds, after which a home that was not reached is tried again.
 constexpr uint64_t kTryAgainNs = 2'000'000'000;
-/// Most ranks of a communicator, as messages between daemons have it.
-constexpr int kMostRanks = 1 << 20;
 
 TunedKey KeyOf(const auto& message) {
-  return {message.user, message.communicator};
+  return {message.user, message.nccl_communicator};
 }
 
 }  // namespace
@@ -32,7 +29,7 @@ TunedKey KeyOf(const auto& message) {
 NcclTuning::NcclTuning(const Services& services) : services_(services), timer_(services.loop) {
   Cluster* const cluster = services_.cluster;
   if (cluster == nullptr || cluster->fabric() == nullptr || !services_.config->plans.live) return;
-  self_ = cluster->fabric()->HostNamed(cluster->host_name());
+  self_ = cluster->fabric_host();
   const KnownFabric* const own = services_.fabrics->Find(services_.fabrics->own());
   if (self_ < 0 || own == nullptr) return;
   home_.emplace(TuningHome::Services{
@@ -54,10 +51,7 @@ std::optional<std::string> NcclTuning::HomeOf(uint64_t communicator) const {
   const auto hosts = static_cast<uint64_t>(cluster.fabric()->hosts());
   const auto host = static_cast<int>(communicator % hosts);
   if (host == self_) return "";
-  const std::vector<Nic>& nics = cluster.fabric()->NodeOf(host).nics;
-  if (nics.empty()) return std::nullopt;
-  const auto address =
-      transport::NetworkAddress::Parse(nics.front().address, cluster.listening().port());
+  const Result<transport::NetworkAddress> address = cluster.AddressOf(host);
   if (!address.ok()) return std::nullopt;
   return address->ToString();
 }
@@ -67,7 +61,7 @@ std::optional<std::string> NcclTuning::HomeOf(uint64_t communicator) const {
 
 Result<NcclTuning::Opened> NcclTuning::Open(Session& session, uint64_t communicator, int ranks,
                                             int hosts, std::shared_ptr<RegionMemory> position) {
-  if (ranks < 1 || ranks > kMostRanks || hosts < 1 || hosts > ranks) {
+  if (ranks < 1 || ranks > kMostTunedRanks || hosts < 1 || hosts > ranks) {
     return InvalidArgument("a communicator of {} ranks on {} hosts", ranks, hosts);
   }
   // On one host there are no links whose state matters.
@@ -76,8 +70,8 @@ Result<NcclTuning::Opened> NcclTuning::Open(Session& session, uint64_t communica
   HZ_ASSIGN_OR_RETURN(Known* const known, FindOrMake(session, key, ranks));
   if (known == nullptr) return Opened{};
   const uint32_t number = next_number_++;
-  numbers_[number] = key;
-  known->communicator->Add(number, session.id(), std::move(position));
+  ranks_[number] = {session.id(), key};
+  known->communicator->Add(number, std::move(position));
   known->told = false;
   TellHome(key, known);
   KeepTime();
@@ -110,31 +104,31 @@ Result<NcclTuning::Known*> NcclTuning::FindOrMake(Session& session, const TunedK
 }
 
 Status NcclTuning::Close(const Session& session, uint32_t number) {
-  const auto found = numbers_.find(number);
-  if (found == numbers_.end() ||
-      !known_.at(found->second).communicator->Remove(session.id(), number)) {
+  const auto found = ranks_.find(number);
+  if (found == ranks_.end() || found->second.session != session.id()) {
     return InvalidArgument("this session has no tuned communicator of number {}", number);
   }
-  const TunedKey key = found->second;
-  numbers_.erase(found);
-  Remove(key);
+  const TunedKey key = found->second.key;
+  ranks_.erase(found);
+  known_.at(key).communicator->Remove(number);
+  OnRanksLeft(key);
   return Status::Ok();
 }
 
 void NcclTuning::LoseSession(uint32_t session) {
-  std::vector<TunedKey> keys;
-  for (auto& [key, known] : known_) {
-    if (known.communicator->RemoveAll(session)) keys.push_back(key);
-  }
-  for (const TunedKey& key : keys) Remove(key);
-  std::erase_if(numbers_, [this](const auto& one) {
-    const auto found = known_.find(one.second);
-    return found == known_.end() || !found->second.communicator->Has(one.first);
+  std::set<TunedKey> keys;
+  std::erase_if(ranks_, [&](const auto& one) {
+    const auto& [number, rank] = one;
+    if (rank.session != session) return false;
+    known_.at(rank.key).communicator->Remove(number);
+    keys.insert(rank.key);
+    return true;
   });
+  for (const TunedKey& key : keys) OnRanksLeft(key);
 }
 
 // Tells the home that ranks have gone, and forgets a communicator without ranks.
-void NcclTuning::Remove(const TunedKey& key) {
+void NcclTuning::OnRanksLeft(const TunedKey& key) {
   Known& known = known_.at(key);
   known.told = false;
   TellHome(key, &known);
@@ -148,7 +142,7 @@ void NcclTuning::Remove(const TunedKey& key) {
 TunedRanksMessage NcclTuning::RanksOf(const Known& known) const {
   const TunedCommunicator& communicator = *known.communicator;
   return {.user = communicator.key().user,
-          .communicator = communicator.key().communicator,
+          .nccl_communicator = communicator.key().communicator,
           .fabric = services_.fabrics->own(),
           .host = self_,
           .ranks = communicator.ranks(),
@@ -187,7 +181,7 @@ void NcclTuning::KeepTime() {
     pace_ = {};
     return;
   }
-  const std::chrono::nanoseconds pace = ActiveHomes().empty() ? kQuietPace : kBusyPace;
+  const std::chrono::nanoseconds pace = AnyActive(MonotonicNanoseconds()) ? kBusyPace : kQuietPace;
   if (pace == pace_) return;
   timer_.Stop();
   pace_ = pace;
@@ -206,18 +200,24 @@ void NcclTuning::Tick() {
     if (!known.told) TellHome(key, &known);
   }
   home_->Tick(now_ns);
-  if (!ActiveHomes().empty()) services_.look_at_traffic(now_ns);
+  if (AnyActive(now_ns)) services_.look_at_traffic(now_ns);
   KeepTime();
 }
 
-std::vector<transport::PeerId> NcclTuning::ActiveHomes() const {
+bool NcclTuning::IsActive(const Known& known, uint64_t now_ns) {
+  return known.peer.has_value() && now_ns < known.active_until_ns;
+}
+
+bool NcclTuning::AnyActive(uint64_t now_ns) const {
+  return std::any_of(known_.begin(), known_.end(),
+                     [now_ns](const auto& one) { return IsActive(one.second, now_ns); });
+}
+
+std::set<transport::PeerId> NcclTuning::ActiveHomes() const {
   const uint64_t now_ns = MonotonicNanoseconds();
-  std::vector<transport::PeerId> homes;
+  std::set<transport::PeerId> homes;
   for (const auto& [key, known] : known_) {
-    const bool active = known.peer.has_value() && now_ns < known.active_until_ns;
-    if (active && std::find(homes.begin(), homes.end(), *known.peer) == homes.end()) {
-      homes.push_back(*known.peer);
-    }
+    if (IsActive(known, now_ns)) homes.insert(*known.peer);
   }
   return homes;
 }
@@ -227,31 +227,25 @@ void NcclTuning::OnRates(const EdgeRates& rates, uint64_t now_ns) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// What the cluster says
+// Messages of other daemons
 
 void NcclTuning::OnMessage(transport::PeerId peer, const ClusterMessage& message) {
   if (!works()) return;
-  const auto* const tuning = std::get_if<TuningMessage>(&message.subjects());
-  if (tuning != nullptr) OnTuning(peer, *tuning);
-}
-
-void NcclTuning::OnTuning(transport::PeerId peer, const TuningMessage& message) {
-  if (const auto* ranks = std::get_if<TunedRanksMessage>(&message)) {
-    if (ranks->fabric == services_.fabrics->own()) home_->OnRanks(peer, *ranks);
-    return KeepTime();
-  }
-  if (const auto* promise = std::get_if<TuningPromiseMessage>(&message)) {
-    return home_->OnPromise(peer, *promise);
-  }
-  if (const auto* proposal = std::get_if<TuningProposalMessage>(&message)) {
-    Known* const known = FindFrom(peer, KeyOf(*proposal));
-    if (known == nullptr) return;
-    services_.cluster->Send(peer, known->communicator->Promise(*proposal));
-  }
-  if (const auto* settlement = std::get_if<TuningSettleMessage>(&message)) {
-    Known* const known = FindFrom(peer, KeyOf(*settlement));
-    if (known != nullptr && known->communicator->Settle(*settlement)) ++changes_;
-  }
+  message.Dispatch(
+      [&](const TunedRanksMessage& ranks) {
+        if (ranks.fabric == services_.fabrics->own()) home_->OnRanks(peer, ranks);
+        KeepTime();
+      },
+      [&](const TuningPromiseMessage& promise) { home_->OnPromise(peer, promise); },
+      [&](const TuningProposalMessage& proposal) {
+        Known* const known = FindFrom(peer, KeyOf(proposal));
+        if (known == nullptr) return;
+        services_.cluster->Send(peer, known->communicator->Promise(proposal));
+      },
+      [&](const TuningSettleMessage& settlement) {
+        Known* const known = FindFrom(peer, KeyOf(settlement));
+        if (known != nullptr && known->communicator->Settle(settlement)) ++changes_;
+      });
 }
 
 // Returns the communicator if the peer is its home.

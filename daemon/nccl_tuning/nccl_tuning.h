@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,8 +52,9 @@ class NcclTuning {
     int descriptor = -1;  ///< Of the TuningSegment.
   };
   /// Takes in a rank of NCCL's communicator, of a session, with its TuningPosition. Errors:
-  /// kInvalidArgument for numbers that no communicator has; kInvalidUsage for a communicator of
-  /// another tenant's, one whose ranks are here already, and a tenant over its quota; kSystemError.
+  /// kInvalidArgument for numbers that no communicator has; kInvalidUsage for the communicator of
+  /// another tenant, for a rank more than its communicator has, and for a tenant over its quota;
+  /// kSystemError without memory or descriptors.
   Result<Opened> Open(Session& session, uint64_t communicator, int ranks, int hosts,
                       std::shared_ptr<RegionMemory> position);
   /// Forgets a rank. Errors: kInvalidArgument for a number that the session does not have.
@@ -64,7 +66,7 @@ class NcclTuning {
 
   /// Returns the homes that are to hear of this host's traffic, because communicators that have
   /// ranks here call.
-  std::vector<transport::PeerId> ActiveHomes() const;
+  std::set<transport::PeerId> ActiveHomes() const;
   /// Takes in what links carry where that is not what the fabric states.
   void OnRates(const EdgeRates& rates, uint64_t now_ns);
 
@@ -81,8 +83,8 @@ class NcclTuning {
   };
   std::vector<Here> ReportHere() const;
   struct Counts {
-    uint64_t communicators = 0;  ///< With ranks here.
-    uint64_t changes = 0;        ///< Of tables here, since the daemon began.
+    uint64_t communicators = 0;  ///< Communicators with ranks here.
+    uint64_t changes = 0;        ///< Changes of tables here since the daemon began.
   };
   Counts counts() const { return {known_.size(), changes_}; }
 
@@ -96,23 +98,30 @@ class NcclTuning {
     uint64_t active_until_ns = 0;
   };
 
+  /// A rank here.
+  struct Rank {
+    uint32_t session = 0;
+    TunedKey key;
+  };
+
   bool works() const { return home_.has_value(); }
+  static bool IsActive(const Known& known, uint64_t now_ns);
+  bool AnyActive(uint64_t now_ns) const;
   std::optional<std::string> HomeOf(uint64_t communicator) const;
   Result<Known*> FindOrMake(Session& session, const TunedKey& key, int ranks);
-  void Remove(const TunedKey& key);
+  void OnRanksLeft(const TunedKey& key);
   void TellHome(const TunedKey& key, Known* known);
   void Reach(const TunedKey& key, Known* known);
   TunedRanksMessage RanksOf(const Known& known) const;
   void KeepTime();
   void Tick();
-  void OnTuning(transport::PeerId peer, const TuningMessage& message);
   Known* FindFrom(transport::PeerId peer, const TunedKey& key);
 
   const Services services_;
   int self_ = -1;  ///< This host in the fabric.
   std::optional<TuningHome> home_;
   std::map<TunedKey, Known> known_;
-  std::map<uint32_t, TunedKey> numbers_;  // of the ranks here
+  std::map<uint32_t, Rank> ranks_;  // by number
   uint32_t next_number_ = 1;
   uint64_t changes_ = 0;
   LoopTimer timer_;

@@ -19,8 +19,8 @@ constexpr int64_t kTunedBytes = 1024;
 /// Most calls of a rank that are believed: more than any makes in a hundred years.
 constexpr uint64_t kMostCallsOfRank = uint64_t{1} << 62;
 
-/// Returns a descriptor of the memory by which nobody can write. A process could open the daemon's
-/// own descriptor for writing again, through /proc, so the memory is sealed against that, too.
+/// Opens the memory for reading, for processes of tenants. Such a process could open the descriptor
+/// for writing again, through /proc, so the memory is sealed against later writers, too.
 Result<FileDescriptor> ReadOnly(const SharedMemory& memory) {
   if (fcntl(memory.descriptor.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
     return ErrnoError(errno, "cannot seal memory for a tuner");
@@ -61,24 +61,12 @@ TunedCommunicator::TunedCommunicator(const TunedKey& key, Tenant* tenant, int ra
 // ---------------------------------------------------------------------------------------------
 // Ranks
 
-void TunedCommunicator::Add(uint32_t number, uint32_t session,
-                            std::shared_ptr<RegionMemory> position) {
-  members_[number] = {session, std::move(position)};
+void TunedCommunicator::Add(uint32_t number, std::shared_ptr<RegionMemory> position) {
+  members_[number] = {std::move(position)};
 }
 
-bool TunedCommunicator::Remove(uint32_t session, uint32_t number) {
-  const auto found = members_.find(number);
-  if (found == members_.end() || found->second.session != session) return false;
-  members_.erase(found);
-  ranks_left_ = true;
-  return true;
-}
-
-bool TunedCommunicator::RemoveAll(uint32_t session) {
-  const size_t removed =
-      std::erase_if(members_, [session](const auto& one) { return one.second.session == session; });
-  if (removed > 0) ranks_left_ = true;
-  return removed > 0;
+void TunedCommunicator::Remove(uint32_t number) {
+  if (members_.erase(number) > 0) ranks_left_ = true;
 }
 
 uint64_t TunedCommunicator::MostCalls() const {
@@ -136,7 +124,7 @@ Status TunedCommunicator::MayChange() const {
 
 TuningPromiseMessage TunedCommunicator::Promise(const TuningProposalMessage& proposal) {
   TuningPromiseMessage promise{
-      .user = key_.user, .communicator = key_.communicator, .round = proposal.round};
+      .user = key_.user, .nccl_communicator = key_.communicator, .round = proposal.round};
   if (follower_.under_way()) writer_.Release();
   follower_.Propose(proposal.round);
   promise.status = MayChange();

@@ -45,13 +45,10 @@ class TunedCommunicator {
   /// Number of changes of the table.
   uint64_t changes() const { return changes_; }
 
-  /// Adds a rank of a session, whose TuningPosition is in `position`, under a number of its own.
-  void Add(uint32_t number, uint32_t session, std::shared_ptr<RegionMemory> position);
-  bool Has(uint32_t number) const { return members_.contains(number); }
-  /// Removes a rank of a session. Returns false if it has none of that number.
-  bool Remove(uint32_t session, uint32_t number);
-  /// Removes all ranks of a session. Returns whether there were any.
-  bool RemoveAll(uint32_t session);
+  /// Adds a rank, whose TuningPosition is in `position`, under a number of its own.
+  void Add(uint32_t number, std::shared_ptr<RegionMemory> position);
+  /// Removes a rank by its number.
+  void Remove(uint32_t number);
 
   /// Returns whether a rank has called since the last time.
   bool WentOn(uint64_t now_ns);
@@ -73,7 +70,6 @@ class TunedCommunicator {
 
  private:
   struct Member {
-    uint32_t session = 0;
     std::shared_ptr<RegionMemory> memory;
     const TuningPosition& position() const {
       return *reinterpret_cast<const TuningPosition*>(memory->mapping.data());

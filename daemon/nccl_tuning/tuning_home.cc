@@ -10,9 +10,6 @@
 namespace harmonaize::daemon {
 namespace {
 
-/// Shortest time between two reviews of a communicator, in nanoseconds: a gain has to be seen at
-/// two times, not twice at once.
-constexpr uint64_t kReviewEveryNs = 80'000'000;
 /// Pause, in nanoseconds, after a change that was called off: ranks may just be at rest.
 constexpr uint64_t kCalledOffPauseNs = 1'000'000'000;
 
@@ -39,7 +36,7 @@ bool TuningHome::HasRoomFor(uint32_t user) const {
 
 void TuningHome::OnRanks(transport::PeerId peer, const TunedRanksMessage& message) {
   if (message.host >= services_.stated->hosts()) return;
-  const TunedKey key{message.user, message.communicator};
+  const TunedKey key{message.user, message.nccl_communicator};
   auto found = groups_.find(key);
   if (found == groups_.end()) {
     if (message.here == 0 || !HasRoomFor(key.user)) return;
@@ -78,7 +75,7 @@ void TuningHome::Complete(Group* group) {
   }
   group->leader.emplace(static_cast<int>(group->hosts.size()));
   group->review.emplace(services_.least_gain);
-  // A home that was started anew has larger numbers than before.
+  // A daemon that is started anew counts on: its rounds have larger numbers than before.
   group->first_round = static_cast<uint64_t>(UnixSeconds() * 1e6);
 }
 
@@ -88,7 +85,7 @@ void TuningHome::Freeze(const TunedKey& key, Group* group, std::string why) {
   Log(LogLevel::kDebug, kLogTuning, "tuning of NCCL's communicator {:x} stays as it is: {}",
       key.communicator, group->stays_as_it_is);
   if (group->leader.has_value()) {
-    TellAll(key, group, group->leader->OnRankLeft(), group->stays_as_it_is);
+    TellAll(key, group, group->leader->CallOff(), group->stays_as_it_is);
   }
 }
 
@@ -111,7 +108,7 @@ void TuningHome::OnRates(const EdgeRates& rates, uint64_t now_ns) {
   now_ns_ = now_ns;
   for (auto& [key, group] : groups_) {
     if (IsDue(group, rates, now_ns) && !advising_.contains(key.user)) {
-      group.next_review_ns = now_ns + kReviewEveryNs;
+      group.next_review_ns = now_ns + PlanReview::kEveryNs;
       Review(key, &group, rates);
     }
   }
@@ -185,7 +182,7 @@ void TuningHome::Propose(const TunedKey& key, Group* group, const TuningAdvice& 
 }
 
 void TuningHome::OnPromise(transport::PeerId peer, const TuningPromiseMessage& promise) {
-  const TunedKey key{promise.user, promise.communicator};
+  const TunedKey key{promise.user, promise.nccl_communicator};
   const auto found = groups_.find(key);
   if (found == groups_.end() || !found->second.leader.has_value()) return;
   Group& group = found->second;
@@ -240,7 +237,7 @@ void TuningHome::Tick(uint64_t now_ns) {
   for (auto& [key, group] : groups_) {
     if (!group.leader.has_value() || !group.leader->under_way()) continue;
     if (now_ns < group.proposed_ns + kLongestRoundNanoseconds) continue;
-    TellAll(key, &group, group.leader->OnRankLeft(), "a host does not answer");
+    TellAll(key, &group, group.leader->CallOff(), "a host does not answer");
   }
 }
 

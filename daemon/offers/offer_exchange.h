@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "daemon/cluster/messages/event.h"
 #include "daemon/cluster/messages/message.h"
 #include "daemon/job_events/job_relay.h"
 #include "daemon/offers/offer.h"

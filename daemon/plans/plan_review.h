@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "src/planner/collective_plan.h"
@@ -33,6 +34,9 @@ class PlanReview {
   /// Notes that a change has been proposed.
   void NoteChange(double now_seconds);
 
+  /// Shortest time between two reviews, in nanoseconds: a gain has to be seen at two times, not
+  /// twice at once.
+  static constexpr uint64_t kEveryNs = 80'000'000;
   /// Number of reviews in a row that have to see the gain.
   static constexpr int kReviews = 2;
   /// Rest, in seconds, after a first change; it doubles with each change that soon follows.

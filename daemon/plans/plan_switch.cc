@@ -53,7 +53,7 @@ std::optional<SwitchLeader::Settlement> SwitchLeader::OnRefusal(uint64_t round) 
   return Settlement{round_, {}};
 }
 
-std::optional<SwitchLeader::Settlement> SwitchLeader::OnRankLeft() {
+std::optional<SwitchLeader::Settlement> SwitchLeader::CallOff() {
   return OnRefusal(round_);
 }
 

@@ -72,8 +72,8 @@ class SwitchLeader {
   std::optional<Settlement> OnPromise(int host, uint64_t round, uint64_t from);
   /// Takes in a host's refusal, which calls the round off.
   std::optional<Settlement> OnRefusal(uint64_t round);
-  /// Calls off the round that is under way, since a rank has left. No other round may begin then.
-  std::optional<Settlement> OnRankLeft();
+  /// Calls off the round that is under way, if one is. After a rank has left no other may begin.
+  std::optional<Settlement> CallOff();
 
  private:
   bool under_way_ = false;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/cluster/messages/message.h"
+#include "daemon/cluster/messages/probe.h"
 #include "daemon/probing/probe_hello.h"
 #include "src/base/status.h"
 #include "src/probing/plain_traffic.h"

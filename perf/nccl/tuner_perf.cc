@@ -127,26 +127,20 @@ struct Costs {
   float microseconds[kTunedAlgorithms][kTunedProtocols];
 };
 Costs CostsOf(const Question& question) {
-  constexpr int kTree = 0;
-  constexpr int kRing = 1;
-  constexpr int kPat = 6;
-  constexpr int kAllGather = 2;
-  constexpr int kReduceScatter = 3;
-  constexpr int kAllReduce = 4;
   constexpr std::array<float, kTunedProtocols> kLatency = {60, 90, 140};
   constexpr std::array<float, kTunedProtocols> kShare = {2, 128.0F / 120, 1};
   constexpr float kBytesPerMicrosecond = 100;
   Costs costs;
   for (int algorithm = 0; algorithm < kTunedAlgorithms; ++algorithm) {
-    const bool of_tree = algorithm == kTree && question.function == kAllReduce;
-    const bool of_pat = algorithm == kPat &&
-                        (question.function == kAllGather || question.function == kReduceScatter);
+    const bool of_tree = algorithm == kNcclTree && question.function == kNcclAllReduce;
+    const bool of_pat = algorithm == kNcclPat && (question.function == kNcclAllGather ||
+                                                  question.function == kNcclReduceScatter);
     // A ring has more turns, and less that it cannot overlap.
-    const float turns = algorithm == kRing ? 1.5F : 1;
-    const float traffic = algorithm == kRing ? 1 : 1.08F;
+    const float turns = algorithm == kNcclRing ? 1.5F : 1;
+    const float traffic = algorithm == kNcclRing ? 1 : 1.08F;
     for (size_t protocol = 0; protocol < kTunedProtocols; ++protocol) {
       costs.microseconds[algorithm][protocol] =
-          algorithm == kRing || of_tree || of_pat
+          algorithm == kNcclRing || of_tree || of_pat
               ? turns * kLatency[protocol] + traffic * kShare[protocol] *
                                                  static_cast<float>(question.bytes) /
                                                  kBytesPerMicrosecond

@@ -14,9 +14,6 @@ namespace {
 
 /// Most communicators of a process that are tuned at a time. Others keep NCCL's choices.
 constexpr size_t kMostTuned = 1024;
-/// CollNet's algorithms in NCCL's cost table.
-constexpr int kCollnetDirect = 2;
-constexpr int kCollnetChain = 3;
 
 /// A communicator's place. It is never freed, so that a late call finds it.
 struct Place {
@@ -113,7 +110,7 @@ ncclResult_t AdjustCosts(void* context, int function, size_t bytes, TunerCosts c
     for (int protocol = 0; protocol < protocols && protocol < kTunedProtocols; ++protocol) {
       // A negative cost stands for what NCCL cannot do.
       if (!(row[protocol] >= 0)) continue;
-      if (algorithm == kCollnetDirect || algorithm == kCollnetChain) has_collnet = true;
+      if (algorithm == kNcclCollnetDirect || algorithm == kNcclCollnetChain) has_collnet = true;
       row[protocol] *= cell->factors[algorithm][protocol];
     }
   }

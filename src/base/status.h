@@ -3,9 +3,9 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
 namespace harmonaize {
 
@@ -98,21 +98,24 @@ Status ErrnoError(int error_number, std::string what);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
-  Result(Status status) : state_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
-  bool ok() const { return std::holds_alternative<T>(state_); }
-  Status status() const { return ok() ? Status::Ok() : std::get<Status>(state_); }
-  T& value() & { return std::get<T>(state_); }
-  const T& value() const& { return std::get<T>(state_); }
-  T&& value() && { return std::get<T>(std::move(state_)); }
+  bool ok() const { return value_.has_value(); }
+  const Status& status() const& { return status_; }
+  Status status() && { return std::move(status_); }
+  T& value() & { return value_.value(); }
+  const T& value() const& { return value_.value(); }
+  T&& value() && { return std::move(value_).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
 
  private:
-  std::variant<Status, T> state_;
+  // A variant of both would take compilers five times as long.
+  Status status_;
+  std::optional<T> value_;
 };
 
 }  // namespace harmonaize

@@ -14,14 +14,33 @@ namespace harmonaize {
 // questions in the same order at all ranks, so a call's number means the same everywhere, and a
 // table begins at a call's number (src/ipc/tuning_reader.h).
 
-/// Collectives that are tuned, as NCCL numbers them (ncclFunc_t): broadcast, reduce, all-gather,
-/// reduce-scatter, all-reduce.
-inline constexpr int kTunedFunctions = 5;
-/// Algorithms in NCCL's cost table: tree, ring, CollNet direct, CollNet chain, NVLS, NVLS tree,
-/// PAT.
-inline constexpr int kTunedAlgorithms = 7;
-/// Protocols in NCCL's cost table: LL, LL128, simple.
-inline constexpr int kTunedProtocols = 3;
+/// Collectives that are tuned, as NCCL numbers them (ncclFunc_t).
+enum NcclFunction : int16_t {
+  kNcclBroadcast = 0,
+  kNcclReduce,
+  kNcclAllGather,
+  kNcclReduceScatter,
+  kNcclAllReduce,
+};
+inline constexpr int kTunedFunctions = kNcclAllReduce + 1;
+/// Algorithms, as NCCL numbers them in its cost table.
+enum NcclAlgorithm : int16_t {
+  kNcclTree = 0,
+  kNcclRing,
+  kNcclCollnetDirect,
+  kNcclCollnetChain,
+  kNcclNvls,
+  kNcclNvlsTree,
+  kNcclPat,
+};
+inline constexpr int kTunedAlgorithms = kNcclPat + 1;
+/// Protocols, as NCCL numbers them in its cost table.
+enum NcclProtocol : int16_t {
+  kNcclLl = 0,
+  kNcclLl128,
+  kNcclSimple,
+};
+inline constexpr int kTunedProtocols = kNcclSimple + 1;
 /// Sizes that a table tells apart: powers of four from kLeastTunedBytes on, 1 GiB the last.
 inline constexpr int kTunedSizes = 12;
 /// The first of these sizes, in bytes as NCCL tells them to tuners.

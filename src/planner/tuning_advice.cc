@@ -27,8 +27,8 @@ constexpr int kMostChannels = 64;
 /// Bytes on the wire for a byte of data, by protocol: LL sends a flag of 4 bytes with each 4 bytes,
 /// LL128 one of 8 with each 120.
 constexpr std::array<double, kTunedProtocols> kWireShares = {2.0, 128.0 / 120.0, 1.0};
-constexpr size_t kSimple = 2;
 
+/// By NcclFunction.
 constexpr std::array<Collective, kTunedFunctions> kCollectives = {
     Collective::kBroadcast, Collective::kReduce, Collective::kAllGather, Collective::kReduceScatter,
     Collective::kAllReduce};
@@ -136,7 +136,8 @@ size_t FastestOf(const OfFamilies& seconds) {
   size_t best = 0;
   for (size_t family = 1; family < seconds.size(); ++family) {
     if (!seconds[family].has_value()) continue;
-    if (!seconds[best].has_value() || (*seconds[family])[kSimple] < (*seconds[best])[kSimple]) {
+    if (!seconds[best].has_value() ||
+        (*seconds[family])[kNcclSimple] < (*seconds[best])[kNcclSimple]) {
       best = family;
     }
   }
@@ -146,7 +147,7 @@ size_t FastestOf(const OfFamilies& seconds) {
 int FamilyFor(const OfFamilies& stated, const OfFamilies& now) {
   const size_t before = FastestOf(stated);
   const size_t after = FastestOf(now);
-  const bool by_far = kFasterByFar * (*now[after])[kSimple] < (*now[before])[kSimple];
+  const bool by_far = kFasterByFar * (*now[after])[kNcclSimple] < (*now[before])[kNcclSimple];
   return by_far ? static_cast<int>(after) : -1;
 }
 
@@ -154,8 +155,8 @@ int FamilyFor(const OfFamilies& stated, const OfFamilies& now) {
 int ChannelsFor(const OfFamilies& stated, const OfFamilies& now, uint64_t bytes,
                 Collective collective) {
   if (bytes < kLeastChannelBytes) return 0;
-  const double before = (*stated[FastestOf(stated)])[kSimple];
-  const double after = (*now[FastestOf(now)])[kSimple];
+  const double before = (*stated[FastestOf(stated)])[kNcclSimple];
+  const double after = (*now[FastestOf(now)])[kNcclSimple];
   if (after < kSlowTimes * before) return 0;
   const double crossings = collective == Collective::kAllReduce ? 2 : 1;
   const double rate = crossings * static_cast<double>(bytes) / after;
@@ -170,24 +171,19 @@ double RatioOf(double one, double other) {
 /// holds.
 int FamilyOf(int algorithm) {
   switch (algorithm) {
-    case 0:  // tree
-    case 5:  // NVLS tree
-      return static_cast<int>(TuningFamily::kTree);
-    case 1: return static_cast<int>(TuningFamily::kRing);
-    case 6: return static_cast<int>(TuningFamily::kLogarithmic);  // PAT
-    default: return -1;                                           // CollNet and NVLS: by switches
+    case kNcclTree:
+    case kNcclNvlsTree: return static_cast<int>(TuningFamily::kTree);
+    case kNcclRing: return static_cast<int>(TuningFamily::kRing);
+    case kNcclPat: return static_cast<int>(TuningFamily::kLogarithmic);
+    default: return -1;  // CollNet and NVLS reduce in switches
   }
 }
 
-constexpr int kTreeOfNccl = 0;
-constexpr int kRingOfNccl = 1;
-constexpr int kPatOfNccl = 6;
-
 int16_t AlgorithmOf(int family) {
   switch (family) {
-    case static_cast<int>(TuningFamily::kRing): return kRingOfNccl;
-    case static_cast<int>(TuningFamily::kTree): return kTreeOfNccl;
-    case static_cast<int>(TuningFamily::kLogarithmic): return kPatOfNccl;
+    case static_cast<int>(TuningFamily::kRing): return kNcclRing;
+    case static_cast<int>(TuningFamily::kTree): return kNcclTree;
+    case static_cast<int>(TuningFamily::kLogarithmic): return kNcclPat;
     default: return -1;
   }
 }
@@ -235,7 +231,7 @@ TuningTable TableOf(const TuningAdvice& advice) {
       }
       cell.channels = advice.channels[CellOf(function, size)];
       cell.algorithm = AlgorithmOf(advice.families[CellOf(function, size)]);
-      cell.protocol = cell.algorithm < 0 ? int16_t{-1} : int16_t{kSimple};
+      cell.protocol = cell.algorithm < 0 ? int16_t{-1} : int16_t{kNcclSimple};
     }
   }
   return table;

@@ -1,12 +1,11 @@
 // Messages between daemons, once the cluster key is proved.
 
 #include <cstdint>
-#include <variant>
 #include <vector>
 
-#include "daemon/cluster/messages/message.h"
 #include "src/numerics/types.h"
 #include "tests/fuzz/fuzzing.h"
+#include "tests/fuzz/sample_messages.h"
 
 namespace harmonaize::fuzz {
 namespace {
@@ -49,7 +48,7 @@ void RequireBounds(const Message&) {}
 void Run(std::span<const std::byte> bytes) {
   const Result<ClusterMessage> message = DecodeMessage(bytes);
   if (!message.ok()) return RequireClean(message.status().message(), "a clean error");
-  message->Visit([](const auto& body) { RequireBounds(body); });
+  VisitStructure(*message, [](const auto& body) { RequireBounds(body); });
   // Texts may be cut when they are encoded, but once only.
   const std::vector<std::byte> encoded = EncodeMessage(*message);
   const Result<ClusterMessage> again = DecodeMessage(encoded);

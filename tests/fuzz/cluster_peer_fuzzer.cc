@@ -13,7 +13,6 @@
 #include <memory>
 #include <string>
 #include <type_traits>
-#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -97,7 +96,7 @@ EngineRunner& Runner() {
 const std::vector<json>& Samples() {
   static const std::vector<json> kSamples = [] {
     std::vector<json> samples;
-    ForEachKind([&](auto message) {
+    ForEachMessage([&](auto message) {
       Fill(message);
       const std::vector<std::byte> bytes = EncodeMessage(message);
       samples.push_back(json::from_cbor(TextOf(bytes)));
@@ -167,7 +166,7 @@ void PointAtWhatIsThere(Engine& engine, ClusterMessage* message) {
     }
     return number;
   };
-  message->Visit([&](auto& body) {
+  Change(message, [&](auto& body) {
     if constexpr (requires { body.communicator; }) body.communicator = key_of(body.communicator);
     if constexpr (requires { body.fabric; }) {
       if (body.fabric == 0) body.fabric = engine.fabrics().own();
@@ -199,13 +198,14 @@ void Say(Input* input, const Process& process) {
   const bool finds_the_door = input->TakeUpTo(3) > 0;
   Runner().Do([&](Engine& engine) {
     PointAtWhatIsThere(engine, &*message);
-    message->Visit([&](auto& body) {
-      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(body)>, KnockMessage>) {
-        if (finds_the_door) KnockAt(process.door(), &body);
-      }
-    });
+    if (const auto* const knock = message->As<KnockMessage>(); knock != nullptr && finds_the_door) {
+      KnockMessage at_the_door = *knock;
+      KnockAt(process.door(), &at_the_door);
+      *message = at_the_door;
+    }
     engine.membership().OnMessage(peer, *message);
     engine.probes().OnMessage(peer, *message);
+    engine.nccl_tuning().OnMessage(peer, *message);
     engine.control_loop().OnMessage(peer, *message);
   });
 }
@@ -214,6 +214,7 @@ void Lose(transport::PeerId peer) {
   Runner().Do([&](Engine& engine) {
     engine.membership().OnPeerLost(peer);
     engine.probes().OnPeerLost(peer);
+    engine.nccl_tuning().OnPeerLost(peer);
     engine.control_loop().OnPeerLost(peer);
   });
 }

@@ -119,7 +119,7 @@ void AddControlMessages(const Seeds& seeds) {
 // Messages between daemons
 
 void AddClusterMessages(const Seeds& seeds) {
-  ForEachKind([&](auto message) {
+  ForEachMessage([&](auto message) {
     Fill(message);
     const auto kind = static_cast<int>(message.kKind);
     const std::vector<std::byte> bytes = EncodeMessage(message);
@@ -359,7 +359,7 @@ void AddTenants(const Seeds& seeds) {
 void AddPeers(const Seeds& seeds) {
   const Seed formed = {0, 1, 0, 10, 0, 0, 0, 1};
   int number = 0;
-  ForEachKind([&](const auto& message) {
+  ForEachMessage([&](const auto& message) {
     seeds.Add(fmt::format("kind{}", static_cast<int>(message.kKind)),
               Seed(formed).Append({1, 0, 0, 0, 16, 7, 0}).Append({10, 0, number++, 0, 1, 7, 1}));
   });

@@ -4,18 +4,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <variant>
+#include <type_traits>
+#include <utility>
 
-#include "daemon/cluster/messages/agent.h"
-#include "daemon/cluster/messages/diagnosis.h"
-#include "daemon/cluster/messages/event.h"
-#include "daemon/cluster/messages/formation.h"
-#include "daemon/cluster/messages/link.h"
-#include "daemon/cluster/messages/outcome.h"
-#include "daemon/cluster/messages/planning.h"
-#include "daemon/cluster/messages/probe.h"
-#include "daemon/cluster/messages/ticket.h"
-#include "daemon/cluster/messages/tuning.h"
+#include "daemon/cluster/messages/message.h"
+#include "daemon/cluster/messages/subjects.h"
 #include "daemon/offers/offer_record.h"
 #include "daemon/probing/probe_hello.h"
 #include "src/ipc/unique_id.h"
@@ -25,18 +18,22 @@ namespace harmonaize::fuzz {
 
 using namespace daemon;
 
-/// Calls `call` with an empty message of each kind, in the order of the variants.
-template <size_t kSubject = 0, size_t kKind = 0, typename Call>
-void ForEachKind(Call&& call) {
-  if constexpr (kSubject < std::variant_size_v<ClusterMessage::Subjects>) {
-    using Subject = std::variant_alternative_t<kSubject, ClusterMessage::Subjects>;
-    if constexpr (kKind < std::variant_size_v<Subject>) {
-      call(std::variant_alternative_t<kKind, Subject>{});
-      ForEachKind<kSubject, kKind + 1>(call);
-    } else {
-      ForEachKind<kSubject + 1>(call);
-    }
-  }
+/// Calls `call` with the structure of a message.
+template <typename Call>
+void VisitStructure(const ClusterMessage& message, const Call& call) {
+  ForEachMessage([&](const auto& empty) {
+    const auto* const structure = message.As<std::remove_cvref_t<decltype(empty)>>();
+    if (structure != nullptr) call(*structure);
+  });
+}
+/// Calls `call` with the structure of a message, which it may change.
+template <typename Call>
+void Change(ClusterMessage* message, const Call& call) {
+  const ClusterMessage before = *message;
+  VisitStructure(before, [&](auto structure) {
+    call(structure);
+    *message = ClusterMessage(std::move(structure));
+  });
 }
 
 // Make from each kind of message between daemons one that can be decoded, with one or two entries

@@ -27,6 +27,7 @@
 #include "tests/integration/command_line.h"
 #include "tests/integration/operator_commands.h"
 #include "tests/support/daemon_process.h"
+#include "tests/support/free_port.h"
 #include "tests/support/lingering_socket.h"
 #include "tests/support/stranger.h"
 #include "tests/support/text_checks.h"
@@ -61,17 +62,6 @@ FileDescriptor BoundTo(uint16_t port) {
       bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   if (bound && listen(fd.get(), 16) == 0) return fd;
   return {};
-}
-
-uint16_t PortOf(const FileDescriptor& fd) {
-  sockaddr_in address{};
-  socklen_t length = sizeof address;
-  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length);
-  return ntohs(address.sin_port);
-}
-
-uint16_t FreePort() {
-  return PortOf(BoundTo(0));
 }
 
 /// Returns the status page that a server at the port serves to everybody; "": none answers.
@@ -227,8 +217,8 @@ TEST(ADaemonThatStartsAnew, GoesOnAsItWasWhereItsFileCannotBeExecuted) {
 }
 
 TEST(ADaemonWhosePortIsTaken, ServesWithoutItUntilItIsFree) {
-  auto other = std::make_unique<FileDescriptor>(BoundTo(0));
-  const uint16_t port = PortOf(*other);
+  const uint16_t port = FreePort();
+  auto other = std::make_unique<FileDescriptor>(BoundTo(port));
   const DaemonProcess daemon(fmt::format("[http]\nlisten = \"127.0.0.1:{}\"\n", port), true);
   EXPECT_EQ(RunCommand({"status"}, daemon.socket_path()).status, 0);
   EXPECT_TRUE(daemon.WaitForLog("another process has this port"));
@@ -243,10 +233,10 @@ TEST(ADaemonWhosePortIsTaken, ServesWithoutItUntilItIsFree) {
 }
 
 TEST(ADaemonWhosePortIsTaken, ServesRanksOfItsHostWithoutTheClusters) {
-  auto other = std::make_unique<FileDescriptor>(BoundTo(0));
+  const uint16_t port = FreePort();
+  auto other = std::make_unique<FileDescriptor>(BoundTo(port));
   const DaemonProcess daemon(
-      fmt::format("[cluster]\naddress = \"127.0.0.1:{}\"\nallow_unauthenticated = true\n",
-                  PortOf(*other)),
+      fmt::format("[cluster]\naddress = \"127.0.0.1:{}\"\nallow_unauthenticated = true\n", port),
       true);
   EXPECT_TRUE(WithRanks("train", [](ncclComm_t, int) {}));
   EXPECT_TRUE(daemon.WaitForLog("no daemon of another host reaches this one"));

@@ -347,6 +347,7 @@ TEST(Offers, AnAnnouncementAsksElasticJobsForTheirRanks) {
       const std::string id = OnlyOffer(maker);
       EXPECT_NE(id, "");
       EXPECT_EQ(FieldOf(maker, id, "announcement"), notice);
+      EXPECT_TRUE(Eventually(kLongestWait, [&] { return StateOf(OwnSocket(), id) == "offered"; }));
       EXPECT_EQ(AskTenants(OwnSocket(), "POST", "/v1/offers/" + id + "/decline").first, 409);
       announce({{"id", notice}, {"state", "withdrawn"}});
       EXPECT_TRUE(Eventually(kLongestWait, [&] { return StateOf(maker, id) == "withdrawn"; }));

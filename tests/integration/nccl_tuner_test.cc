@@ -4,9 +4,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +28,7 @@
 #include "tests/support/cluster.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/eventually.h"
+#include "tests/support/free_port.h"
 #include "tests/support/hostile_session.h"
 #include "tests/support/other_users.h"
 
@@ -39,7 +38,6 @@ namespace {
 using nlohmann::json;
 using namespace nccl_abi;
 
-constexpr int kAllReduceOfNccl = 4;
 constexpr size_t kBytes = 1 << 20;
 constexpr uint64_t kWorld = 0xabc;
 /// Longest wait for something that takes milliseconds, in seconds.
@@ -53,7 +51,7 @@ CostTable SomeCosts() {
   for (auto& row : costs) {
     for (float& cost : row) cost = next++;
   }
-  costs[4] = {-1, -1, -1};
+  costs[kNcclNvls] = {-1, -1, -1};
   return costs;
 }
 TunerCosts AsNccl(CostTable* costs) {
@@ -91,17 +89,17 @@ void ExpectNothingChanges(const TunerLibrary& library, void* context) {
   int algorithm = -7;
   int protocol = -7;
   int channels = 0;
-  EXPECT_EQ(library.v2().get_choice(context, kAllReduceOfNccl, kBytes, 0, 0, 1, &algorithm,
-                                    &protocol, &channels),
+  EXPECT_EQ(library.v2().get_choice(context, kNcclAllReduce, kBytes, 0, 0, 1, &algorithm, &protocol,
+                                    &channels),
             ncclSuccess);
   EXPECT_EQ(algorithm, -7);
   EXPECT_EQ(protocol, -7);
   CostTable costs = SomeCosts();
   EXPECT_EQ(
-      library.v3().get_costs(context, kAllReduceOfNccl, kBytes, 1, AsNccl(&costs), 7, 3, &channels),
+      library.v3().get_costs(context, kNcclAllReduce, kBytes, 1, AsNccl(&costs), 7, 3, &channels),
       ncclSuccess);
   for (const auto& get : {library.v4().get_costs, library.v5().get_costs, library.v6().get_costs}) {
-    EXPECT_EQ(get(context, kAllReduceOfNccl, kBytes, 1, AsNccl(&costs), 7, 3, 0, &channels),
+    EXPECT_EQ(get(context, kNcclAllReduce, kBytes, 1, AsNccl(&costs), 7, 3, 0, &channels),
               ncclSuccess);
   }
   EXPECT_EQ(costs, SomeCosts());
@@ -180,6 +178,7 @@ class TunedHostsTest : public ::testing::Test {
  protected:
   TunedHostsTest()
       : fabric_(WriteFabric()),
+        // A daemon finds another one by the address in the fabric file and its own port.
         cluster_(2, "[quota]\nregions = 300\n", "fabric = \"" + fabric_ + "\"\n", "", false,
                  FreePort()) {}
   ~TunedHostsTest() override { unlink(fabric_.c_str()); }
@@ -221,17 +220,6 @@ class TunedHostsTest : public ::testing::Test {
   TestCluster cluster_;
 
  private:
-  // A daemon finds another one by the address in the fabric file and its own port.
-  static int FreePort() {
-    const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(socket.get(), any, sizeof address), 0);
-    socklen_t bytes = sizeof address;
-    EXPECT_EQ(getsockname(socket.get(), any, &bytes), 0);
-    return ntohs(address.sin_port);
-  }
   static std::string WriteFabric() {
     char path[] = "/tmp/harmonaize-tuner-XXXXXX.toml";
     close(mkstemps(path, 5));

@@ -36,12 +36,6 @@ static bool IsSound(const TieMessage& tie) {
   return tie.number != 0 && IsWholeJob(tie.job) && InRange(tie.ranks, kMostRanks + 1);
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, AgentsMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const AgentsMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kAgentsCodec = fields::CodecOf(AgentsMessages());
 
 }  // namespace harmonaize::daemon

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -51,6 +51,6 @@ struct TieMessage {
   Status status{};             ///< Why the tie ends, or is refused.
 };
 
-using AgentsMessage = std::variant<AttachMessage, AgentMessage, TieMessage>;
+using AgentsMessages = MessageList<AttachMessage, AgentMessage, TieMessage>;
 
 }  // namespace harmonaize::daemon

@@ -84,12 +84,6 @@ static bool IsSound(const PartKeptMessage& kept) {
   return kept.about != 0 && kept.round != 0 && InRange(kept.rank, kMostRanks);
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, CheckpointMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const CheckpointMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kCheckpointCodec = fields::CodecOf(CheckpointMessages());
 
 }  // namespace harmonaize::daemon

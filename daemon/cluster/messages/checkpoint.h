@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -135,7 +135,7 @@ struct PartKeptMessage {
   Status status{};  ///< Why it does not keep it, or OK.
 };
 
-using CheckpointMessage = std::variant<PartSavedMessage, PartStoredMessage, RoundCompleteMessage,
+using CheckpointMessages = MessageList<PartSavedMessage, PartStoredMessage, RoundCompleteMessage,
                                        ChoiceMessage, AskSavesMessage, SavesMessage, AskPartMessage,
                                        PartAtMessage, KeepPartMessage, PartKeptMessage>;
 

@@ -66,12 +66,6 @@ static bool IsSound(const HangMessage& hang) {
          hang.waits_for.size() <= kMostStandings && AllBelow(hang.waits_for, kMostRanks);
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, DiagnosisMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const DiagnosisMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kDiagnosisCodec = fields::CodecOf(DiagnosisMessages());
 
 }  // namespace harmonaize::daemon

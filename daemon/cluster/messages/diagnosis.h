@@ -3,10 +3,10 @@
 #include <compare>
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 
 namespace harmonaize::daemon {
 
@@ -123,6 +123,6 @@ struct HangMessage {
   std::string stage{};           ///< Of kSlowTransfer: what it waits for.
 };
 
-using DiagnosisMessage = std::variant<AskStandingMessage, StandingMessage, HangMessage>;
+using DiagnosisMessages = MessageList<AskStandingMessage, StandingMessage, HangMessage>;
 
 }  // namespace harmonaize::daemon

@@ -17,12 +17,6 @@ static bool IsSound(const KnockRefusedMessage& refused) {
   return refused.id.size() == sizeof(UniqueId) && !refused.status.ok();
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, DoorMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const DoorMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kDoorCodec = fields::CodecOf(DoorMessages());
 
 }  // namespace harmonaize::daemon

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -28,6 +28,6 @@ struct KnockRefusedMessage {
   Status status{};
 };
 
-using DoorMessage = std::variant<KnockMessage, KnockRefusedMessage>;
+using DoorMessages = MessageList<KnockMessage, KnockRefusedMessage>;
 
 }  // namespace harmonaize::daemon

@@ -54,12 +54,6 @@ static bool IsSound(const OfferAnswerMessage& message) {
          message.answer.size() <= kMostOfferBytes;
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, JobMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const JobMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kJobCodec = fields::CodecOf(JobMessages());
 
 }  // namespace harmonaize::daemon

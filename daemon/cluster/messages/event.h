@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -85,7 +85,7 @@ struct OfferAnswerMessage {
   std::vector<uint8_t> answer{};  ///< AnswerText. The reader checks it.
 };
 
-using JobMessage = std::variant<EventMessage, RequirementsMessage, RequirementsDigestMessage,
+using JobMessages = MessageList<EventMessage, RequirementsMessage, RequirementsDigestMessage,
                                 AskRequirementsMessage, JobOfferMessage, OfferAnswerMessage>;
 
 }  // namespace harmonaize::daemon

@@ -17,6 +17,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "daemon/cluster/messages/codec.h"
+#include "daemon/cluster/messages/message.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/base/collective.h"
 #include "src/base/status.h"
 #include "src/numerics/types.h"
@@ -224,23 +227,41 @@ Status ReadMessage(const Json& document, Message* message) {
   return Status::Ok();
 }
 
-/// Reads the alternative of a variant of messages that is of this kind. Returns the errors of
-/// ReadMessage, and kInvalidArgument if no alternative is of this kind.
-template <size_t kIndex = 0, typename Variant>
-Status ReadOneOf(uint64_t kind, const Json& document, Variant* message) {
-  if constexpr (kIndex < std::variant_size_v<Variant>) {
-    if (kind != static_cast<uint64_t>(std::variant_alternative_t<kIndex, Variant>::kKind)) {
-      return ReadOneOf<kIndex + 1>(kind, document, message);
-    }
-    return ReadMessage(document, &message->template emplace<kIndex>());
-  } else {
-    return InvalidArgument("unknown kind");
-  }
+/// Reads the message of a list that is of this kind. Errors: those of ReadMessage, and
+/// kInvalidArgument if none is of this kind.
+template <typename... Messages>
+Result<ClusterMessage> ReadOneOf(uint64_t kind, const Json& document) {
+  Result<ClusterMessage> read = InvalidArgument("unknown kind");
+  const auto read_if = [&]<typename Message>(std::type_identity<Message>) {
+    if (kind != static_cast<uint64_t>(Message::kKind)) return false;
+    Message message{};
+    const Status status = ReadMessage(document, &message);
+    read = status.ok() ? Result<ClusterMessage>(std::move(message)) : status;
+    return true;
+  };
+  static_cast<void>((read_if(std::type_identity<Messages>()) || ...));
+  return read;
 }
 
-template <typename Variant>
-Json WriteOneOf(const Variant& message) {
-  return std::visit([](const auto& one) { return Write(one); }, message);
+template <typename... Messages>
+bool WriteOneOf(const ClusterMessage& message, Json* document) {
+  return message.Dispatch([document](const Messages& one) { *document = Write(one); }...);
+}
+
+template <typename... Messages>
+std::optional<uint64_t> CommunicatorOfOne(const ClusterMessage& message) {
+  std::optional<uint64_t> key;
+  message.Dispatch([&key](const Messages& one) {
+    if constexpr (requires { one.communicator; }) key = one.communicator;
+  }...);
+  return key;
+}
+
+template <typename... Messages>
+constexpr SubjectCodec CodecOf(MessageList<Messages...>) {
+  return {.read = ReadOneOf<Messages...>,
+          .write = WriteOneOf<Messages...>,
+          .communicator = CommunicatorOfOne<Messages...>};
 }
 
 }  // namespace harmonaize::daemon::fields

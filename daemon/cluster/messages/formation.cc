@@ -62,12 +62,6 @@ static bool IsSound(const FormedMessage& formed) {
   return !own.empty() && given == own;
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, FormationMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const FormationMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kFormationCodec = fields::CodecOf(FormationMessages());
 
 }  // namespace harmonaize::daemon

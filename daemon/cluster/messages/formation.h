@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -94,7 +94,7 @@ struct GrowIdMessage {
   Status status{};
 };
 
-using FormationMessage = std::variant<ApplyMessage, WithdrawMessage, FormedMessage, RefusedMessage,
+using FormationMessages = MessageList<ApplyMessage, WithdrawMessage, FormedMessage, RefusedMessage,
                                       FormingNoticeMessage, AskGrowIdMessage, GrowIdMessage>;
 
 }  // namespace harmonaize::daemon

@@ -107,12 +107,6 @@ static bool IsSound(const LinkProbedMessage& probed) {
   return probed.probe != 0 && IsAmount(probed.bytes_per_second);
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, LinkMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const LinkMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kLinkCodec = fields::CodecOf(LinkMessages());
 
 }  // namespace harmonaize::daemon

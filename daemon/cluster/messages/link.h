@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/planner/rated_models.h"
 
 namespace harmonaize::daemon {
@@ -175,7 +175,7 @@ struct LinkProbedMessage {
   double bytes_per_second = 0;
 };
 
-using LinkMessage = std::variant<TrafficMessage, SharesMessage, BurstMessage, BurstTurnMessage,
+using LinkMessages = MessageList<TrafficMessage, SharesMessage, BurstMessage, BurstTurnMessage,
                                  AskLinkProbeMessage, LinkProbeMessage, LinkProbedMessage>;
 
 }  // namespace harmonaize::daemon

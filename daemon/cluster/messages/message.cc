@@ -1,5 +1,8 @@
 #include "daemon/cluster/messages/message.h"
 
+#include <algorithm>
+#include <array>
+
 #include <nlohmann/json.hpp>
 
 #include "daemon/cluster/messages/codec.h"
@@ -64,15 +67,18 @@ void CleanTexts(json* value, size_t most_bytes) {
   }
 }
 
-/// Reads a message as one of the first subject that has its kind.
-template <size_t kSubject = 0>
-Status ReadSubject(uint64_t kind, const json& fields, ClusterMessage::Subjects* subjects) {
-  const Status read = Read(kind, fields, &subjects->emplace<kSubject>());
-  if constexpr (kSubject + 1 < std::variant_size_v<ClusterMessage::Subjects>) {
-    if (read.code() == Code::kInvalidArgument)
-      return ReadSubject<kSubject + 1>(kind, fields, subjects);
+constexpr std::array kSubjects = {
+    &kFormationCodec, &kOutcomeCodec,    &kPlanningCodec,  &kPairCodec,   &kLinkCodec,
+    &kProbeCodec,     &kJobCodec,        &kDiagnosisCodec, &kTicketCodec, &kAgentsCodec,
+    &kSizingCodec,    &kCheckpointCodec, &kDoorCodec,      &kTuningCodec};
+
+/// Reads a message of the subject that has its kind.
+Result<ClusterMessage> ReadSubject(uint64_t kind, const json& document) {
+  for (const SubjectCodec* const subject : kSubjects) {
+    Result<ClusterMessage> read = subject->read(kind, document);
+    if (read.status().code() != Code::kInvalidArgument) return read;
   }
-  return read;
+  return InvalidArgument("unknown kind");
 }
 
 }  // namespace
@@ -102,7 +108,9 @@ bool Reader::Read(const Json& value, Status* out) {
 }  // namespace fields
 
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message) {
-  json fields = std::visit([](const auto& subject) { return Write(subject); }, message.subjects());
+  json fields;
+  std::any_of(kSubjects.begin(), kSubjects.end(),
+              [&](const SubjectCodec* subject) { return subject->write(message, &fields); });
   CutText(&fields, "notice");
   CutText(&fields, "why");
   const json document = json::array({static_cast<int>(message.kind()), std::move(fields)});
@@ -128,11 +136,17 @@ Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes) {
   const bool cleans_itself = kind == static_cast<uint64_t>(MessageKind::kFabric) ||
                              kind == static_cast<uint64_t>(MessageKind::kEvent);
   if (!cleans_itself) CleanTexts(&document[1], kMostName);
-  ClusterMessage::Subjects subjects;
-  const Status read = ReadSubject(kind, document[1], &subjects);
-  if (read.ok()) return ClusterMessage(std::move(subjects));
-  if (read.code() == Code::kInvalidArgument) return InvalidUsage("unknown kind {}", kind);
-  return RemoteError("malformed cluster message: kind {}, {}", kind, read.message());
+  Result<ClusterMessage> read = ReadSubject(kind, document[1]);
+  if (read.ok()) return read;
+  if (read.status().code() == Code::kInvalidArgument) return InvalidUsage("unknown kind {}", kind);
+  return RemoteError("malformed cluster message: kind {}, {}", kind, read.status().message());
+}
+
+std::optional<uint64_t> CommunicatorOf(const ClusterMessage& message) {
+  for (const SubjectCodec* const subject : kSubjects) {
+    if (const auto key = subject->communicator(message)) return key;
+  }
+  return std::nullopt;
 }
 
 }  // namespace harmonaize::daemon

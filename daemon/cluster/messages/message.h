@@ -1,28 +1,16 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include "daemon/cluster/messages/agent.h"
-#include "daemon/cluster/messages/checkpoint.h"
-#include "daemon/cluster/messages/diagnosis.h"
-#include "daemon/cluster/messages/door.h"
-#include "daemon/cluster/messages/event.h"
-#include "daemon/cluster/messages/formation.h"
 #include "daemon/cluster/messages/kinds.h"
-#include "daemon/cluster/messages/link.h"
-#include "daemon/cluster/messages/outcome.h"
-#include "daemon/cluster/messages/pair.h"
-#include "daemon/cluster/messages/planning.h"
-#include "daemon/cluster/messages/probe.h"
-#include "daemon/cluster/messages/sizing.h"
-#include "daemon/cluster/messages/ticket.h"
-#include "daemon/cluster/messages/tuning.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -37,69 +25,50 @@ namespace harmonaize::daemon {
 // its key, drawn by its home and the same at all hosts; hosts are numbered by the roster that
 // FormedMessage brings.
 
-/// Whether a message is an alternative of a variant of messages.
-template <typename Message, typename Variant>
-inline constexpr bool kIsAlternativeOf = false;
-template <typename Message, typename... Alternatives>
-inline constexpr bool kIsAlternativeOf<Message, std::variant<Alternatives...>> =
-    (std::is_same_v<Message, Alternatives> || ...);
-
-/// `type` is the one of several variants that a message is an alternative of.
-template <typename Message, typename Subjects>
-struct SubjectAmong;
-template <typename Message, typename... Subjects>
-struct SubjectAmong<Message, std::variant<Subjects...>> {
-  template <typename Subject>
-  struct Holds : std::bool_constant<kIsAlternativeOf<Message, Subject>> {
-    using type = Subject;
-  };
-  using type = typename std::disjunction<Holds<Subjects>...>::type;
+/// Whether a type is the structure of a kind of message.
+template <typename Type>
+concept MessageStructure = requires {
+  { Type::kKind } -> std::convertible_to<MessageKind>;
 };
 
-/// A message of any subject.
+/// A message of any kind. Its structure is in the header of its subject, and never changes once it
+/// is a message: copies share it.
 class ClusterMessage {
  public:
-  using Subjects =
-      std::variant<FormationMessage, OutcomeMessage, PlanningMessage, PairMessage, LinkMessage,
-                   ProbeMessage, JobMessage, DiagnosisMessage, TicketMessage, AgentsMessage,
-                   SizingMessage, CheckpointMessage, DoorMessage, TuningMessage>;
+  template <typename Structure>
+  requires MessageStructure<std::remove_cvref_t<Structure>> ClusterMessage(Structure&& structure)
+      : kind_(std::remove_cvref_t<Structure>::kKind),
+        structure_(std::make_shared<const std::remove_cvref_t<Structure>>(
+            std::forward<Structure>(structure))) {}
 
-  ClusterMessage(Subjects subjects) : subjects_(std::move(subjects)) {}
-  /// Makes a message of a structure of one of the subjects.
-  template <typename Message>
-  requires(requires { std::remove_cvref_t<Message>::kKind; }) ClusterMessage(Message&& message)
-      : subjects_(std::in_place_type<SubjectOf<std::remove_cvref_t<Message>>>,
-                  std::forward<Message>(message)) {}
-
-  const Subjects& subjects() const { return subjects_; }
-  /// Calls the visitor with the structure.
-  template <typename Visitor>
-  decltype(auto) Visit(Visitor&& visitor) const {
-    return std::visit(
-        [&](const auto& subject) -> decltype(auto) { return std::visit(visitor, subject); },
-        subjects_);
-  }
-  template <typename Visitor>
-  decltype(auto) Visit(Visitor&& visitor) {
-    return std::visit([&](auto& subject) -> decltype(auto) { return std::visit(visitor, subject); },
-                      subjects_);
-  }
-  MessageKind kind() const {
-    return Visit([](const auto& message) { return std::remove_cvref_t<decltype(message)>::kKind; });
-  }
+  MessageKind kind() const { return kind_; }
   /// Returns the structure; nullptr if the message is of another kind.
-  template <typename Message>
-  const Message* As() const {
-    const auto* const subject = std::get_if<SubjectOf<Message>>(&subjects_);
-    return subject == nullptr ? nullptr : std::get_if<Message>(subject);
+  template <MessageStructure Structure>
+  const Structure* As() const {
+    return kind_ == Structure::kKind ? static_cast<const Structure*>(structure_.get()) : nullptr;
+  }
+  /// Makes that one of the calls which takes the structure. Each of them takes one kind's. Returns
+  /// false if none takes it.
+  template <typename... Calls>
+  bool Dispatch(const Calls&... calls) const {
+    return (Try(calls, &Calls::operator()) || ...);
   }
 
  private:
-  template <typename Message>
-  using SubjectOf = typename SubjectAmong<Message, Subjects>::type;
+  template <typename Call, typename Structure>
+  bool Try(const Call& call, void (Call::*)(const Structure&) const) const {
+    const Structure* const structure = As<Structure>();
+    if (structure != nullptr) call(*structure);
+    return structure != nullptr;
+  }
 
-  Subjects subjects_;
+  MessageKind kind_;
+  std::shared_ptr<const void> structure_;  // of the type whose kKind is kind_
 };
+
+/// Returns the key of the communicator that a message is about: its field `communicator`; nullopt
+/// if it has none. Messages about what only tenants call a communicator have no such field.
+std::optional<uint64_t> CommunicatorOf(const ClusterMessage& message);
 
 /// Encodes a message. Texts for people are cut if they are longer than people read.
 std::vector<std::byte> EncodeMessage(const ClusterMessage& message);

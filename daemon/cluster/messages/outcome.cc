@@ -62,12 +62,6 @@ static bool IsSound(const LostMessage& lost) {
          static_cast<size_t>(lost.count) >= lost.ranks.size();
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, OutcomeMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const OutcomeMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kOutcomeCodec = fields::CodecOf(OutcomeMessages());
 
 }  // namespace harmonaize::daemon

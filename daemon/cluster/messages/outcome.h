@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/base/collective.h"
 #include "src/base/status.h"
 #include "src/numerics/types.h"
@@ -141,7 +141,7 @@ struct LostMessage {
   std::vector<int> ranks{};  ///< The first of them, rising.
 };
 
-using OutcomeMessage = std::variant<BrokenMessage, LeftMessage, ProgressMessage, AskProgressMessage,
+using OutcomeMessages = MessageList<BrokenMessage, LeftMessage, ProgressMessage, AskProgressMessage,
                                     VerdictMessage, LateMessage, BegunMessage, AgreedMessage,
                                     ClosedMessage, AskLostMessage, LostMessage>;
 

@@ -30,12 +30,6 @@ static bool IsSound(const PipesClosedMessage& closed) {
   return InRange(closed.from, kMostRanks) && InRange(closed.to, kMostRanks);
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, PairMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const PairMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kPairCodec = fields::CodecOf(PairMessages());
 
 }  // namespace harmonaize::daemon

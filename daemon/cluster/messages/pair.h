@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <variant>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/base/status.h"
 #include "src/numerics/types.h"
 
@@ -54,7 +54,7 @@ struct PipesClosedMessage {
   uint64_t notes = 0;  ///< Messages of notes that were sent before. They come first.
 };
 
-using PairMessage =
-    std::variant<OfferMessage, AnswerMessage, PipesOpenedMessage, PipesClosedMessage>;
+using PairMessages =
+    MessageList<OfferMessage, AnswerMessage, PipesOpenedMessage, PipesClosedMessage>;
 
 }  // namespace harmonaize::daemon

@@ -79,12 +79,6 @@ static bool IsSound(const LinkRatesMessage& message) {
   return fields::AreSoundRates(message.rates);
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, PlanningMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const PlanningMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kPlanningCodec = fields::CodecOf(PlanningMessages());
 
 }  // namespace harmonaize::daemon

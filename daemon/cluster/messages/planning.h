@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/base/status.h"
 #include "src/planner/collective_plan.h"
 #include "src/planner/rated_models.h"
@@ -79,8 +79,8 @@ struct FabricMessage {
   std::string text{};   ///< A fabric file; "": the home does not know it, or it is too long.
 };
 
-using PlanningMessage =
-    std::variant<AskPlanMessage, PlanMessage, ProposeMessage, PromiseMessage, SettleMessage,
-                 LinkRatesMessage, AskFabricMessage, FabricMessage>;
+using PlanningMessages =
+    MessageList<AskPlanMessage, PlanMessage, ProposeMessage, PromiseMessage, SettleMessage,
+                LinkRatesMessage, AskFabricMessage, FabricMessage>;
 
 }  // namespace harmonaize::daemon

@@ -16,12 +16,6 @@ HARMONAIZE_FIELDS(ProbeCount, transfer, bytes)
 HARMONAIZE_FIELDS(ProbeResultMessage, probe, step, samples, counts, status)
 HARMONAIZE_FIELDS(ProbeEndMessage, probe, why)
 
-Status Read(uint64_t kind, const nlohmann::json& document, ProbeMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const ProbeMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kProbeCodec = fields::CodecOf(ProbeMessages());
 
 }  // namespace harmonaize::daemon

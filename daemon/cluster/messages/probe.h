@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -96,8 +96,8 @@ struct ProbeEndMessage {
   std::string why{};
 };
 
-using ProbeMessage =
-    std::variant<ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage, ProbeConnectMessage,
-                 ProbeRunMessage, ProbeResultMessage, ProbeEndMessage>;
+using ProbeMessages =
+    MessageList<ProbeOpenMessage, ProbeReadyMessage, ProbeRoundTripsMessage, ProbeConnectMessage,
+                ProbeRunMessage, ProbeResultMessage, ProbeEndMessage>;
 
 }  // namespace harmonaize::daemon

@@ -67,12 +67,6 @@ bool IsSound(const SizeOfferMessage& offer) {
          IsAmount(offer.expected_step_seconds) && IsPart(offer.confidence);
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, SizingMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const SizingMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kSizingCodec = fields::CodecOf(SizingMessages());
 
 }  // namespace harmonaize::daemon

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/requirements/terms.h"
 
 namespace harmonaize::daemon {
@@ -98,6 +98,6 @@ bool IsSound(const SpeedView& speed);
 bool IsSound(const JobSizeView& view);
 bool IsSound(const SizeOfferMessage& offer);
 
-using SizingMessage = std::variant<HostSizesMessage, SizeOfferMessage>;
+using SizingMessages = MessageList<HostSizesMessage, SizeOfferMessage>;
 
 }  // namespace harmonaize::daemon

@@ -53,12 +53,6 @@ static bool IsSound(const GoneMessage& gone) {
   return gone.call != 0;
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, TicketMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const TicketMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kTicketCodec = fields::CodecOf(TicketMessages());
 
 }  // namespace harmonaize::daemon

@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
@@ -89,7 +89,7 @@ struct BurnTicketsMessage {
   uint64_t number = 0;  ///< Stands for the burning among all daemons.
 };
 
-using TicketMessage = std::variant<AskTicketsMessage, TicketsMessage, ComeMessage, PlaceMessage,
+using TicketMessages = MessageList<AskTicketsMessage, TicketsMessage, ComeMessage, PlaceMessage,
                                    GoneMessage, BurnTicketsMessage>;
 
 }  // namespace harmonaize::daemon

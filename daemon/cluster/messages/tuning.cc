@@ -8,13 +8,14 @@
 
 namespace harmonaize::daemon {
 
-HARMONAIZE_FIELDS(TunedRanksMessage, user, communicator, fabric, host, ranks, here, changes)
-HARMONAIZE_FIELDS(TuningProposalMessage, user, communicator, round, factors, channels, families)
-HARMONAIZE_FIELDS(TuningPromiseMessage, user, communicator, round, from, checkpoints, status)
-HARMONAIZE_FIELDS(TuningSettleMessage, user, communicator, round, commit, from)
+HARMONAIZE_FIELDS(TunedRanksMessage, user, nccl_communicator, fabric, host, ranks, here, changes)
+HARMONAIZE_FIELDS(TuningProposalMessage, user, nccl_communicator, round, factors, channels,
+                  families)
+HARMONAIZE_FIELDS(TuningPromiseMessage, user, nccl_communicator, round, from, checkpoints, status)
+HARMONAIZE_FIELDS(TuningSettleMessage, user, nccl_communicator, round, commit, from)
 
 static bool IsSound(const TunedRanksMessage& message) {
-  return message.host >= 0 && fields::InRange(message.ranks - 1, fields::kMostRanks) &&
+  return message.host >= 0 && fields::InRange(message.ranks - 1, kMostTunedRanks) &&
          fields::InRange(message.here, int64_t{message.ranks} + 1);
 }
 
@@ -22,12 +23,6 @@ static bool IsSound(const TuningProposalMessage& message) {
   return IsSoundAdvice({message.factors, message.channels, message.families});
 }
 
-Status Read(uint64_t kind, const nlohmann::json& document, TuningMessage* message) {
-  return fields::ReadOneOf(kind, document, message);
-}
-
-nlohmann::json Write(const TuningMessage& message) {
-  return fields::WriteOneOf(message);
-}
+constinit const SubjectCodec kTuningCodec = fields::CodecOf(TuningMessages());
 
 }  // namespace harmonaize::daemon

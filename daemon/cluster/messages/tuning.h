@@ -1,22 +1,26 @@
 #pragma once
 
 #include <cstdint>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/kinds.h"
+#include "daemon/cluster/messages/message_list.h"
 #include "src/base/status.h"
 
 namespace harmonaize::daemon {
 
-// Messages about the tables by which NCCL's tuner chooses. A tuned communicator is one of NCCL's;
-// `user` is its tenant (TenantIdentity::across_hosts), and `communicator` NCCL's hash of its id.
+/// Most ranks of a communicator of NCCL that is tuned.
+inline constexpr int kMostTunedRanks = 1 << 20;
+
+// Messages about the tables by which NCCL's tuner chooses. A tuned communicator is one of NCCL's:
+// `user` is its tenant (TenantIdentity::across_hosts), and `nccl_communicator` NCCL's hash of its
+// id. The tenant chooses that number, so it is no key of a communicator (AboutCommunicator).
 
 /// A host tells the home how many ranks of a communicator have their tuner at it.
 struct TunedRanksMessage {
   static constexpr MessageKind kKind = MessageKind::kTunedRanks;
   uint32_t user = 0;
-  uint64_t communicator = 0;
+  uint64_t nccl_communicator = 0;
   uint64_t fabric = 0;   ///< FabricDigest.
   int host = 0;          ///< The sender, in the fabric.
   int ranks = 0;         ///< Of the whole communicator.
@@ -28,7 +32,7 @@ struct TunedRanksMessage {
 struct TuningProposalMessage {
   static constexpr MessageKind kKind = MessageKind::kTuningProposal;
   uint32_t user = 0;
-  uint64_t communicator = 0;
+  uint64_t nccl_communicator = 0;
   uint64_t round = 0;
   std::vector<double> factors{};  ///< As TuningAdvice::factors.
   std::vector<int> channels{};    ///< As TuningAdvice::channels.
@@ -40,7 +44,7 @@ struct TuningProposalMessage {
 struct TuningPromiseMessage {
   static constexpr MessageKind kKind = MessageKind::kTuningPromise;
   uint32_t user = 0;
-  uint64_t communicator = 0;
+  uint64_t nccl_communicator = 0;
   uint64_t round = 0;
   uint64_t from = 0;
   /// TuningPosition::checkpoints of its ranks, each once.
@@ -52,13 +56,13 @@ struct TuningPromiseMessage {
 struct TuningSettleMessage {
   static constexpr MessageKind kKind = MessageKind::kTuningSettle;
   uint32_t user = 0;
-  uint64_t communicator = 0;
+  uint64_t nccl_communicator = 0;
   uint64_t round = 0;
   bool commit = false;
   uint64_t from = 0;
 };
 
-using TuningMessage = std::variant<TunedRanksMessage, TuningProposalMessage, TuningPromiseMessage,
+using TuningMessages = MessageList<TunedRanksMessage, TuningProposalMessage, TuningPromiseMessage,
                                    TuningSettleMessage>;
 
 }  // namespace harmonaize::daemon

@@ -12,14 +12,6 @@
 namespace harmonaize {
 namespace {
 
-constexpr int kAllGatherOfNccl = 2;
-constexpr int kAllReduceOfNccl = 4;
-constexpr int kTreeOfNccl = 0;
-constexpr int kRingOfNccl = 1;
-constexpr int kCollnetOfNccl = 2;
-constexpr int kLl = 0;
-constexpr int kSimple = 2;
-
 /// The two-racks fabric as stated, and as it is when some links carry less.
 class TuningAdviceTest : public ::testing::Test {
  protected:
@@ -55,18 +47,18 @@ TEST_F(TuningAdviceTest, ChangesNothingWhileLinksCarryWhatIsStated) {
 
 TEST_F(TuningAdviceTest, ProtocolsWithMoreBytesAreWorseOnSlowLinks) {
   const TuningTable table = TableOf(AdviceIf(Slow(2, 0.1)));
-  const TuningCell& cell = table.cells[kAllReduceOfNccl][TunedSizeOf(16 << 10)];
-  EXPECT_GT(cell.factors[kRingOfNccl][kLl], 1.1F * cell.factors[kRingOfNccl][kSimple]);
-  EXPECT_EQ(cell.factors[kCollnetOfNccl][kSimple], 1.0F);
+  const TuningCell& cell = table.cells[kNcclAllReduce][TunedSizeOf(16 << 10)];
+  EXPECT_GT(cell.factors[kNcclRing][kNcclLl], 1.1F * cell.factors[kNcclRing][kNcclSimple]);
+  EXPECT_EQ(cell.factors[kNcclCollnetDirect][kNcclSimple], 1.0F);
 }
 
 TEST_F(TuningAdviceTest, FewChannelsFillSlowLinks) {
   const TuningTable table = TableOf(AdviceIf(Slow(2, 0.1)));
-  EXPECT_EQ(table.cells[kAllReduceOfNccl][TunedSizeOf(64 << 20)].channels, 1);
-  EXPECT_EQ(table.cells[kAllReduceOfNccl][TunedSizeOf(4 << 10)].channels, 0);
+  EXPECT_EQ(table.cells[kNcclAllReduce][TunedSizeOf(64 << 20)].channels, 1);
+  EXPECT_EQ(table.cells[kNcclAllReduce][TunedSizeOf(4 << 10)].channels, 0);
   const TuningTable healthy = TableOf(NoTuningAdvice());
-  EXPECT_EQ(healthy.cells[kAllReduceOfNccl][TunedSizeOf(64 << 20)].channels, 0);
-  EXPECT_EQ(healthy.cells[kAllReduceOfNccl][TunedSizeOf(64 << 20)].algorithm, -1);
+  EXPECT_EQ(healthy.cells[kNcclAllReduce][TunedSizeOf(64 << 20)].channels, 0);
+  EXPECT_EQ(healthy.cells[kNcclAllReduce][TunedSizeOf(64 << 20)].algorithm, -1);
 }
 
 TEST_F(TuningAdviceTest, DependsOnWhichLinksAreSlow) {
@@ -98,12 +90,12 @@ TEST(TuningAdvice, WhatDoesNotFitIsNotSound) {
 TEST(TuningAdvice, AFamilyThatIsFasterByFarIsNamed) {
   TuningAdvice advice = NoTuningAdvice();
   const int size = TunedSizeOf(1 << 20);
-  advice.families[static_cast<size_t>(kAllReduceOfNccl * kTunedSizes + size)] =
+  advice.families[static_cast<size_t>(kNcclAllReduce * kTunedSizes + size)] =
       static_cast<int>(TuningFamily::kTree);
   const TuningTable table = TableOf(advice);
-  EXPECT_EQ(table.cells[kAllReduceOfNccl][size].algorithm, kTreeOfNccl);
-  EXPECT_EQ(table.cells[kAllReduceOfNccl][size].protocol, kSimple);
-  EXPECT_EQ(table.cells[kAllGatherOfNccl][size].algorithm, -1);
+  EXPECT_EQ(table.cells[kNcclAllReduce][size].algorithm, kNcclTree);
+  EXPECT_EQ(table.cells[kNcclAllReduce][size].protocol, kNcclSimple);
+  EXPECT_EQ(table.cells[kNcclAllGather][size].algorithm, -1);
 }
 
 TEST(TuningAdvice, SizesAreTheNearestByRatio) {

@@ -1,82 +1,28 @@
-// Doors of processes, and who may knock at them. The engine's thread is the test's own.
+// Doors of processes, and who may knock at them.
 
 #include "daemon/formation/doors.h"
 
 #include <gtest/gtest.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/cluster/address_seal.h"
-#include "daemon/host/host_limits.h"
-#include "daemon/main/engine.h"
-#include "src/memory/shared_memory.h"
+#include "src/transport/cluster_key.h"
+#include "tests/unit/daemon/formation/engine_fixture.h"
 
 namespace harmonaize::daemon {
 namespace {
 
-const TenantIdentity kAlice{1000, 1000, 1000, "uid 1000"};
-const TenantIdentity kBob{1001, 1001, 1001, "uid 1001"};
 /// Some other daemon, to which there is no link.
 constexpr transport::PeerId kStranger = 1000;
 
-class DoorsTest : public ::testing::Test {
+class DoorsTest : public EngineFixture {
  protected:
-  /// A process, and what it sees of its session.
-  struct Process {
-    Session* session = nullptr;
-    const SessionSegment* segment = nullptr;
+  DoorsTest() : EngineFixture(AloneInACluster()) {}
 
-    uint32_t knocks() const { return segment->header.knocks.load(); }
-    MemberState state(uint32_t member) const {
-      return static_cast<MemberState>(segment->members[member].state.load());
-    }
-    std::string error(uint32_t member) const { return segment->members[member].error.Get(); }
-  };
-
-  DoorsTest() {
-    Config config;
-    config.workers = 1;
-    config.cluster.address = "127.0.0.1:0";
-    config.cluster.allow_unauthenticated = true;
-    Calibration calibration;
-    calibration.costs = TypicalCosts();
-    calibration.fingerprint.processors = 2;
-    accounts_ = std::make_shared<Accounts>(LimitsOfHost(config, CapacityOfHost()));
-    Result<std::unique_ptr<Engine>> made =
-        Engine::Create(config, std::move(calibration), accounts_);
-    EXPECT_TRUE(made.ok()) << made.status().message();
-    engine_ = std::move(*made);
-  }
-
-  Process Enter(const TenantIdentity& user = kAlice) {
-    int pair[2] = {-1, -1};
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    tenants_ends_.emplace_back(pair[0]);
-    auto connection = std::make_shared<Connection>(
-        ControlSocket(FileDescriptor(pair[1])),
-        Connection::Peer{{getpid(), getuid(), getgid()}, user, false}, FileDescriptor(),
-        accounts_->Of(user.number, user.name), Holding());
-    Result<SharedMemory> segment = CreateSharedMemory("test", sizeof(SessionSegment));
-    EXPECT_TRUE(segment.ok());
-    const auto* const seen = reinterpret_cast<const SessionSegment*>(segment->mapping.data());
-    const uint32_t number = ++sessions_;
-    const Status added = engine_->session_keeper().AddSession(std::make_unique<Session>(
-        number, connection, "test", JobClaim{}, engine_->tenants().Of(user),
-        std::move(segment->mapping), FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        Session::Holdings{}));
-    EXPECT_TRUE(added.ok()) << added.message();
-    return {engine_->session_keeper().FindSession(number), seen};
-  }
-  void End(const Process& process) {
-    engine_->session_keeper().LoseSession(process.session->id(), "ended", SessionEnd::kHungUp);
-  }
-  Membership& membership() { return engine_->membership(); }
   UniqueId Open(const Process& process) {
     const Result<OpenDoorReply> opened = membership().OpenDoor(*process.session);
     EXPECT_TRUE(opened.ok()) << opened.status().message();
@@ -92,10 +38,7 @@ class DoorsTest : public ::testing::Test {
     EXPECT_TRUE(member.ok()) << member.status().message();
     return member.ok() ? *member : kNoMember;
   }
-  int64_t ids(const TenantIdentity& user) {
-    return accounts_->Of(user.number, user.name)->held(Resource::kUniqueIds);
-  }
-  /// A knock of another daemon at this door.
+  /// The daemon of another host knocks at a door, for a process of this user's.
   void HearKnock(std::vector<uint8_t> door, uint32_t user, std::vector<uint8_t> id) {
     membership().OnMessage(kStranger, KnockMessage{std::move(door), user, std::move(id)});
   }
@@ -104,17 +47,15 @@ class DoorsTest : public ::testing::Test {
     UniqueId id = *MakeSecretId();
     const AddressSeal seal{transport::ClusterKey()};
     EXPECT_TRUE(seal.Seal(*transport::NetworkAddress::Parse("127.0.0.9:1"), &id).ok());
+    return BytesOf(id);
+  }
+  static std::vector<uint8_t> BytesOf(const UniqueId& id) {
     const auto* const bytes = reinterpret_cast<const uint8_t*>(&id);
     return {bytes, bytes + sizeof id};
   }
   static std::vector<uint8_t> TokenOf(const UniqueId& door) {
     return {door.token.begin(), door.token.end()};
   }
-
-  std::shared_ptr<Accounts> accounts_;
-  std::unique_ptr<Engine> engine_;
-  std::vector<FileDescriptor> tenants_ends_;
-  uint32_t sessions_ = 0;
 };
 
 TEST_F(DoorsTest, AProcessHasOneDoorWhichGoesWithIt) {
@@ -122,9 +63,9 @@ TEST_F(DoorsTest, AProcessHasOneDoorWhichGoesWithIt) {
   const UniqueId door = Open(process);
   EXPECT_EQ(Open(process), door);
   EXPECT_NE(Open(Enter()), door);
-  EXPECT_EQ(ids(kAlice), 2);
+  EXPECT_EQ(held(Resource::kUniqueIds), 2);
   End(process);
-  EXPECT_EQ(ids(kAlice), 1);
+  EXPECT_EQ(held(Resource::kUniqueIds), 1);
 }
 
 TEST_F(DoorsTest, WhoTakesAKnockIsTheSecondRank) {
@@ -182,9 +123,7 @@ TEST_F(DoorsTest, WhatIsNoDoorIsRefused) {
   const Process listens = Enter();
   const Process connects = Enter();
   UniqueId door = Open(listens);
-  const Result<UniqueId> id = membership().CreateId(*listens.session);
-  ASSERT_TRUE(id.ok());
-  EXPECT_FALSE(membership().Knock(*connects.session, *id, "").ok());
+  EXPECT_FALSE(membership().Knock(*connects.session, IdFor(listens), "").ok());
   door.token[0] ^= 1;
   EXPECT_FALSE(membership().Knock(*connects.session, door, "").ok()) << "its seal does not fit";
   EXPECT_FALSE(membership().Knock(*connects.session, UniqueId(), "").ok());
@@ -219,6 +158,40 @@ TEST_F(DoorsTest, SoManyKnocksWaitAtMost) {
   EXPECT_EQ(connects.state(one_more), MemberState::kFailed);
   EXPECT_NE(Take(listens), kNoMember);
   EXPECT_EQ(connects.state(Knock(connects, door)), MemberState::kForming) << "there is room again";
+}
+
+// Else such a daemon would have this one's tenants join, or end, what they form among themselves.
+TEST_F(DoorsTest, ADaemonKnocksWithIdsOfOtherDaemonsAlone) {
+  const Process host = Enter();
+  const Process waiting = Enter();
+  const UniqueId door = Open(host);
+  const UniqueId id = IdFor(waiting);
+  const Result<uint32_t> rank = membership().Join(*waiting.session, id, 2, 0, false, "");
+  ASSERT_TRUE(rank.ok());
+  for (const UniqueId& one : {id, MakeNamedId("named"), UniqueId()}) {
+    HearKnock(TokenOf(door), kAlice.across_hosts, BytesOf(one));
+  }
+  EXPECT_EQ(Take(host), kNoMember);
+  End(host);
+  EXPECT_EQ(waiting.state(*rank), MemberState::kForming);
+}
+
+TEST_F(DoorsTest, KnocksFromElsewhereAreTakenOneByOneAndPaidFor) {
+  const Process host = Enter();
+  const UniqueId door = Open(host);
+  const int64_t before = held(Resource::kMemory);
+  for (int i = 0; i < 2000; ++i) {
+    HearKnock(TokenOf(door), kAlice.across_hosts, IdFromElsewhere());
+  }
+  const int64_t paid = held(Resource::kMemory) - before;
+  EXPECT_EQ(paid, Doors::kMostWaiting * 256);  // the others were refused
+  EXPECT_NE(Take(host), kNoMember);
+  End(host);
+  // The others are told in portions.
+  EXPECT_GT(held(Resource::kMemory), before + paid / 2);
+  engine_->Start();
+  for (int tries = 0; tries < 10'000 && held(Resource::kMemory) > before; ++tries) usleep(1000);
+  EXPECT_LE(held(Resource::kMemory), before);
 }
 
 TEST_F(DoorsTest, OnlyTheDaemonThatWasAskedRefuses) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/messages/outcome.h"
 #include "tests/support/sanitized.h"
 #include "tests/unit/daemon/communicator/communicator_fixture.h"
 

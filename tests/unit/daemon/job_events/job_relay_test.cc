@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/messages/event.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/communicator/communicator_registry.h"
 #include "daemon/job_events/job_attachments.h"

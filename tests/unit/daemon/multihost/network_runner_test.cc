@@ -18,7 +18,7 @@ namespace harmonaize::daemon {
 namespace {
 
 /// More operations than are dealt with at once.
-constexpr int kMany = 1000;
+constexpr int kManyOperations = 1000;
 
 using NetworkRunnerTest = TwoHostsFixture;
 
@@ -233,12 +233,12 @@ TEST_F(PipesTest, ManyLargeMessagesThatWaitTakeNoMoreThanManySmallOnes) {
 
 TEST_F(NetworkRunnerTest, ManyTransfersEndInPortionsWithTheirCommunicator) {
   SpanToOther();
-  HearOffers(kMany);  // more than the receives that follow
-  PostTogether(kMany, Pair(Collective::kSend));
+  HearOffers(kManyOperations);  // more than the receives that follow
+  PostTogether(kManyOperations, Pair(Collective::kSend));
   PostTogether(1, Pair(Collective::kReceive));  // waits for its stream
   communicator_->Break(RemoteError("broken"));
   EXPECT_TRUE(communicator_->executing());
-  EXPECT_EQ(outstanding(0), kMany + 1);  // the offers come first
+  EXPECT_EQ(outstanding(0), kManyOperations + 1);  // the offers come first
   RunUntil([this] { return outstanding(0) == 0; });
   EXPECT_EQ(outstanding(0), 0);
   EXPECT_EQ(ErrorOf(0), "broken");
@@ -247,14 +247,14 @@ TEST_F(NetworkRunnerTest, ManyTransfersEndInPortionsWithTheirCommunicator) {
 
 TEST_F(NetworkRunnerTest, TransfersWithARankThatLeavesEndInPortionsAndOnce) {
   SpanToOther();
-  PostTogether(kMany, Pair(Collective::kReceive));
+  PostTogether(kManyOperations, Pair(Collective::kReceive));
   Hear(LeftMessage{kKey, 1, 0});
   EXPECT_TRUE(communicator_->executing());
   // An offer that comes meanwhile is from before, so its receive is carried out.
-  Hear(OfferMessage{kKey, 1, 0, kMany - 1, 1, DataType::kInt8, Status::Ok()});
+  Hear(OfferMessage{kKey, 1, 0, kManyOperations - 1, 1, DataType::kInt8, Status::Ok()});
   // One that is not offered ends by itself or in its turn, whatever comes first.
-  Hear(OfferMessage{kKey, 1, 0, kMany - 2, 1, DataType::kInt8, RemoteError("withdrawn")});
-  ExpectPortionsOf(kMany, 1);
+  Hear(OfferMessage{kKey, 1, 0, kManyOperations - 2, 1, DataType::kInt8, RemoteError("withdrawn")});
+  ExpectPortionsOf(kManyOperations, 1);
   EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
   communicator_->Break(RemoteError("broken"));
   RunUntil([this] { return outstanding(0) == 0; });
@@ -265,53 +265,53 @@ TEST_F(NetworkRunnerTest, TransfersWithARankThatLeavesEndInPortionsAndOnce) {
 // Their senders wait for the answers, whatever else becomes of the communicator.
 TEST_F(NetworkRunnerTest, OffersToARankThatLeavesAreAllAnswered) {
   SpanToOther();
-  HearOffers(kMany);
+  HearOffers(kManyOperations);
   communicator_->Leave(0);
   EXPECT_TRUE(communicator_->executing());
-  RunUntil([this] { return other_events_.Count<AnswerMessage>() == kMany; });
-  EXPECT_EQ(other_events_.Count<AnswerMessage>(), kMany);
+  RunUntil([this] { return other_events_.Count<AnswerMessage>() == kManyOperations; });
+  EXPECT_EQ(other_events_.Count<AnswerMessage>(), kManyOperations);
   EXPECT_FALSE(communicator_->executing());
 }
 
 TEST_F(NetworkRunnerTest, TransfersThatWaitForTheirPlanAllStart) {
   SpanToOther();
-  PostTogether(kMany, Pair(Collective::kSend));
-  RunUntil([this] { return other_events_.Count<OfferMessage>() == kMany; });
-  EXPECT_EQ(other_events_.Count<OfferMessage>(), kMany);
-  for (uint64_t number = 0; number < kMany; ++number) {
+  PostTogether(kManyOperations, Pair(Collective::kSend));
+  RunUntil([this] { return other_events_.Count<OfferMessage>() == kManyOperations; });
+  EXPECT_EQ(other_events_.Count<OfferMessage>(), kManyOperations);
+  for (uint64_t number = 0; number < kManyOperations; ++number) {
     Hear(AnswerMessage{kKey, 0, 1, number, Status::Ok()});
   }
   RunUntil([this] { return outstanding(0) == 0; });
   EXPECT_EQ(outstanding(0), 0);
-  EXPECT_EQ(communicator_->operations(), static_cast<uint64_t>(kMany));
+  EXPECT_EQ(communicator_->operations(), static_cast<uint64_t>(kManyOperations));
 }
 
 TEST_F(NetworkRunnerTest, OfManyTransfersThatWaitSomeAreListed) {
   SpanToOther();
-  PostTogether(kMany, Pair(Collective::kReceive));
+  PostTogether(kManyOperations, Pair(Collective::kReceive));
   const WaitingOperations waiting = communicator_->Waiting(0);
   EXPECT_EQ(waiting.listed.size(), WaitingOperations::kMostListed);
-  EXPECT_EQ(waiting.listed.size() + waiting.not_listed, static_cast<size_t>(kMany));
+  EXPECT_EQ(waiting.listed.size() + waiting.not_listed, static_cast<size_t>(kManyOperations));
   communicator_->Break(RemoteError("broken"));
   Run();
 }
 
 TEST_F(NetworkRunnerTest, ManyCollectivesEndInPortionsWithTheirCommunicator) {
   SpanToOther();
-  PostTogether(kMany, EmptyAllReduce());
+  PostTogether(kManyOperations, EmptyAllReduce());
   Run();
-  EXPECT_EQ(outstanding(0), kMany);  // the other host has not begun them
+  EXPECT_EQ(outstanding(0), kManyOperations);  // the other host has not begun them
   communicator_->Break(RemoteError("broken"));
-  ExpectPortionsOf(kMany, 0);
+  ExpectPortionsOf(kManyOperations, 0);
   EXPECT_EQ(ErrorOf(0), "broken");
 }
 
 TEST_F(NetworkRunnerTest, ManyCollectivesEndInPortionsWhenARankLeaves) {
   SpanToOther();
-  PostTogether(kMany, EmptyAllReduce());
+  PostTogether(kManyOperations, EmptyAllReduce());
   Run();
   Hear(LeftMessage{kKey, 1, 10});
-  ExpectPortionsOf(kMany, 10);
+  ExpectPortionsOf(kManyOperations, 10);
   ExpectIn("rank 1 has left", ErrorOf(0));
   EXPECT_EQ(communicator_->state(), Communicator::State::kReady);
   communicator_->Break(RemoteError("broken"));
@@ -320,13 +320,13 @@ TEST_F(NetworkRunnerTest, ManyCollectivesEndInPortionsWhenARankLeaves) {
 
 TEST_F(NetworkRunnerTest, ManyCollectivesAreDoneInPortionsWhenAllHostsHaveBegunThem) {
   SpanToOther();
-  PostTogether(kMany, EmptyAllReduce());
+  PostTogether(kManyOperations, EmptyAllReduce());
   Run();
   for (size_t i = 0; i < events_.heard.size(); ++i) {
     // What this host tells itself as the home, and what the other one tells.
     communicator_->other_hosts()->OnMessage(kThisDaemon, events_.heard[i]);
   }
-  ASSERT_EQ(outstanding(0), kMany);
+  ASSERT_EQ(outstanding(0), kManyOperations);
   BegunMessage begun{.communicator = kKey, .begun = {}, .asks = true};
   for (const ClusterMessage& message : events_.heard) {
     if (const auto* const own = message.As<BegunMessage>()) {
@@ -334,8 +334,8 @@ TEST_F(NetworkRunnerTest, ManyCollectivesAreDoneInPortionsWhenAllHostsHaveBegunT
     }
   }
   Hear(begun);
-  ExpectPortionsOf(kMany, 0);
-  EXPECT_EQ(communicator_->operations(), static_cast<uint64_t>(kMany));
+  ExpectPortionsOf(kManyOperations, 0);
+  EXPECT_EQ(communicator_->operations(), static_cast<uint64_t>(kManyOperations));
 }
 
 // A host may be gone whose word a failed collective waits for.

@@ -40,8 +40,7 @@ struct TunedHost {
       readers.push_back(std::make_unique<TuningReader>(
           reinterpret_cast<const TuningSegment*>(segment.data()),
           reinterpret_cast<TuningPosition*>(region->mapping.data())));
-      communicator->Add(static_cast<uint32_t>(rank) + 1, static_cast<uint32_t>(rank) + 1,
-                        std::move(region));
+      communicator->Add(static_cast<uint32_t>(rank) + 1, std::move(region));
     }
   }
 
@@ -58,13 +57,14 @@ inline TuningProposalMessage ProposalOf(uint64_t round, double mark) {
   return {kTunedKey.user,  kTunedKey.communicator, round, std::move(advice.factors),
           advice.channels, advice.families};
 }
-/// Returns the mark of the table that a call goes by.
-inline float MarkOf(const TuningTable& table) {
-  return table.cells[4][3].factors[1][2];
-}
-
+/// Stands for a daemon that lives, for TuningReader::Next.
 inline bool Lives() {
   return true;
+}
+
+/// Returns the mark of the table that a call goes by.
+inline float MarkOf(const TuningTable& table) {
+  return table.cells[kNcclAllReduce][3].factors[kNcclRing][kNcclSimple];
 }
 
 }  // namespace harmonaize::daemon

@@ -32,7 +32,7 @@ class TuningHomeTest : public ::testing::Test {
  protected:
   void Tell(transport::PeerId peer, int here, int ranks = 4, uint64_t changes = 0) {
     home_.OnRanks(peer, {.user = kKey.user,
-                         .communicator = kKey.communicator,
+                         .nccl_communicator = kKey.communicator,
                          .fabric = 1,
                          .host = static_cast<int>(peer),
                          .ranks = ranks,
@@ -213,14 +213,14 @@ TEST_F(TuningHomeTest, AnotherHomesTablesAreReplacedAtOnce) {
 
 TEST_F(TuningHomeTest, AUserHasNoMoreThanItsShare) {
   for (uint64_t i = 0; i < 2 * TuningHome::kMostOfUser; ++i) {
-    home_.OnRanks(kFirst,
-                  {.user = 7, .communicator = i, .fabric = 1, .host = 0, .ranks = 2, .here = 1});
+    home_.OnRanks(
+        kFirst, {.user = 7, .nccl_communicator = i, .fabric = 1, .host = 0, .ranks = 2, .here = 1});
   }
   EXPECT_EQ(home_.Report().size(), TuningHome::kMostOfUser);
   Tell(kFirst, 2);
   EXPECT_EQ(home_.Report().size(), TuningHome::kMostOfUser + 1);
   home_.OnRanks(kFirst,
-                {.user = 8, .communicator = 1, .fabric = 1, .host = 4, .ranks = 2, .here = 1});
+                {.user = 8, .nccl_communicator = 1, .fabric = 1, .host = 4, .ranks = 2, .here = 1});
   EXPECT_EQ(home_.Report().size(), TuningHome::kMostOfUser + 1);
 }
 

@@ -28,7 +28,7 @@ Marks CallUntil(const std::atomic<bool>& done, TuningReader* reader, unsigned se
   Marks marks;
   while (!done.load(std::memory_order_relaxed) && marks.size() < kMostCalls) {
     const auto bytes = marks.size() % 7 * 1000;
-    marks.push_back(MarkOf(reader->Next(4, bytes, Lives)));
+    marks.push_back(MarkOf(reader->Next(kNcclAllReduce, bytes, Lives)));
     if (random() % 64 == 0) std::this_thread::sleep_for(microseconds(random() % 200));
   }
   return marks;
@@ -53,7 +53,7 @@ class Rounds {
                                                                    promise.round, promise.from)
                                                : leader_.OnRefusal(promise.round);
       if (settled.has_value()) settlement = settled;
-      if (random_() % 16 == 0 && leader_.under_way()) settlement = leader_.OnRankLeft();
+      if (random_() % 16 == 0 && leader_.under_way()) settlement = leader_.CallOff();
     }
     const bool commit = settlement->from.has_value();
     for (TunedHost& host : hosts_) {

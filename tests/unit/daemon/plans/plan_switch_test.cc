@@ -105,7 +105,7 @@ void AtHome(World* world, size_t from, const Message& message) {
     case Message::kPromise:
       return TellAll(world, world->leader.OnPromise(host, message.round, message.from));
     case Message::kRefuse: return TellAll(world, world->leader.OnRefusal(message.round));
-    default: world->somebody_left = true; return TellAll(world, world->leader.OnRankLeft());
+    default: world->somebody_left = true; return TellAll(world, world->leader.CallOff());
   }
 }
 
