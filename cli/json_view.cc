@@ -4,6 +4,7 @@
 
 #include "cli/human_units.h"
 #include "src/base/clean_text.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -17,7 +18,7 @@ std::string Printable(const std::string& text) {
 }  // namespace
 
 Result<Json> ParseDocument(std::string_view text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = ReadJson(text);
   if (!json.is_object()) return RemoteError("the daemon's answer is not a JSON object");
   return json;
 }
@@ -25,7 +26,7 @@ Result<Json> ParseDocument(std::string_view text) {
 Result<std::string> IndentJson(std::string_view document) {
   HZ_ASSIGN_OR_RETURN(const Json json, ParseDocument(document));
   // Replaces bytes that are not UTF-8 instead of throwing.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 const Json& At(const Json& object, const char* key) {
@@ -43,7 +44,7 @@ const Json& ListAt(const Json& object, const char* key) {
 
 std::string TextOf(const Json& value) {
   if (value.is_string()) return Printable(value.get<std::string>());
-  if (value.is_number_integer()) return value.dump();
+  if (value.is_number_integer()) return JsonText(value);
   return kMissing;
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shim/daemon_call.h"
+#include "src/base/json_text.h"
 #include "src/ipc/http_client.h"
 #include "src/ipc/socket_path.h"
 
@@ -39,7 +40,7 @@ std::optional<OfferView> ViewOf(const json& document) {
                  .state = TextAt(document, "state"),
                  .revision = CountAt(document, "revision"),
                  .ranks = static_cast<int>(std::min<uint64_t>(CountAt(document, "ranks"), INT_MAX)),
-                 .json = document.dump(-1, ' ', false, json::error_handler_t::replace)};
+                 .json = JsonText(document)};
   const auto refusable = document.find("can_be_refused");
   if (refusable != document.end() && refusable->is_boolean()) {
     view.can_be_refused = refusable->get<bool>();
@@ -64,7 +65,7 @@ Result<std::unique_ptr<OfferWatch>> OfferWatch::Open(const std::string& job) {
   std::unique_ptr<OfferWatch> watch(new OfferWatch(std::move(changes)));
   HZ_ASSIGN_OR_RETURN(const std::string listed,
                       CallDaemon({.target = "/v1/offers?state=open&job=" + EncodeForUrl(job)}));
-  const json document = json::parse(listed, nullptr, false);
+  const json document = ReadJson(listed);
   const auto offers = document.is_object() ? document.find("offers") : document.end();
   if (offers == document.end() || !offers->is_array()) return watch;
   for (auto one = offers->rbegin(); one != offers->rend(); ++one) {
@@ -90,14 +91,14 @@ Result<std::optional<OfferView>> OfferWatch::Next(int timeout_ms) {
     HZ_ASSIGN_OR_RETURN(const std::optional<ServerSentEvent> event,
                         changes_->Next(Left(timeout_ms, began)));
     if (!event.has_value()) return std::optional<OfferView>();
-    const json told = json::parse(event->data, nullptr, false);
+    const json told = ReadJson(event->data);
     const auto data = told.is_object() ? told.find("data") : told.end();
     if (data == told.end() || !data->is_object()) continue;
     HZ_ASSIGN_OR_RETURN(
         const HttpReply reply,
         AskDaemon({.target = "/v1/offers/" + EncodeForUrl(TextAt(*data, "offer"))}));
     if (reply.status != 200) continue;  // It is kept no more.
-    std::optional<OfferView> view = ViewOf(json::parse(reply.body, nullptr, false));
+    std::optional<OfferView> view = ViewOf(ReadJson(reply.body));
     if (view.has_value() && IsNew(*view)) waiting_.push_back(std::move(*view));
   }
   std::optional<OfferView> next(std::move(waiting_.front()));

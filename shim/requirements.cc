@@ -20,6 +20,7 @@
 #include "shim/face.h"
 #include "shim/job_calls.h"
 #include "src/base/clean_text.h"
+#include "src/base/json_text.h"
 #include "src/base/log.h"
 #include "src/client/session/job_claim.h"
 #include "src/client/session/requirements_file.h"
@@ -101,7 +102,7 @@ constexpr size_t kMostTextBytes = 200;
 
 /// Tells in the log what is not granted as asked. `granted` is the daemon's answer to a statement.
 void TellShortfalls(const std::string& granted) {
-  const nlohmann::json document = nlohmann::json::parse(granted, nullptr, false);
+  const nlohmann::json document = ReadJson(granted);
   const auto found = document.is_object() ? document.find("shortfalls") : document.end();
   if (found == document.end() || !found->is_array() || found->empty()) {
     return Log(LogLevel::kInfo, kLogInit, "the job's requirements are granted as asked");

@@ -4,6 +4,7 @@
 
 #include "shim/daemon_call.h"
 #include "shim/job_calls.h"
+#include "src/base/json_text.h"
 #include "src/base/log.h"
 #include "src/checkpoint/writer_messages.h"
 #include "src/ipc/http_client.h"
@@ -38,7 +39,7 @@ StorageTerms TermsIn(const json& granted) {
 StorageTerms GrantedStorageTerms(const std::string& job) {
   const Result<HttpReply> reply = AskDaemonPatiently({.target = RouteOfJob(job, "/granted")});
   if (reply.ok() && reply->status == 200) {
-    return TermsIn(json::parse(reply->body, nullptr, /*allow_exceptions=*/false));
+    return TermsIn(ReadJson(reply->body));
   }
   Log(LogLevel::kWarning, kLogInit,
       "checkpoints are stored without [checkpoint] keep and format of the job's requirements, "

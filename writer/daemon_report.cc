@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "src/base/log.h"
-#include "src/checkpoint/json_fields.h"
 #include "src/ipc/daemon_search.h"
 #include "src/ipc/http_client.h"
 #include "src/ipc/socket_path.h"
@@ -20,7 +20,7 @@ void Report(const std::string& job, const nlohmann::json& body) {
   if (!daemon.ok()) return;
   const HttpCall call = {.method = "POST",
                          .target = "/v1/jobs/" + EncodeForUrl(job) + "/checkpoints/reports",
-                         .body = checkpoint::JsonText(body)};
+                         .body = JsonText(body)};
   const Result<HttpReply> reply = CallHttp(*daemon, call, kAnswerWithinMs);
   if (!reply.ok()) {
     Log(LogLevel::kInfo, kLogInit, "the daemon was not told of a checkpoint: {}",

@@ -10,6 +10,7 @@
 #include "cli/daemon_http.h"
 #include "cli/jobs/job_search.h"
 #include "cli/json_view.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -56,7 +57,7 @@ Result<std::string> ListAgents(const AgentsOptions& options) {
     document = AgentsOfJob(document, id);
   }
   if (!options.json) return AgentTable(document);
-  return IndentJson(document.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return IndentJson(JsonText(document));
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "cli/json_view.h"
 #include "src/base/clean_text.h"
 #include "src/base/clock.h"
+#include "src/base/json_text.h"
 #include "src/checkpoint/json_fields.h"
 #include "src/checkpoint/shard_reader.h"
 #include "src/checkpoint/stored_checkpoint.h"
@@ -104,7 +105,7 @@ class ProgressLine {
 };
 
 std::string Indented(const Json& document) {
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(document, 2) + "\n";
 }
 
 Result<std::string> List(const StoreOptions& options) {

@@ -11,6 +11,7 @@
 #include <boost/asio/write.hpp>
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "src/ipc/http_reason.h"
 
 namespace harmonaize {
@@ -30,8 +31,7 @@ constexpr milliseconds kDrainWithin{2'000};
 constexpr size_t kMostDrainedBytes = size_t{256} << 10;
 
 std::string AnswerText(int status, std::string_view type, const nlohmann::json& document) {
-  const std::string body =
-      document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string body = JsonText(document) + "\n";
   return fmt::format(
       "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n"
       "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n{}",

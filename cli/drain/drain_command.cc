@@ -11,6 +11,7 @@
 #include "cli/drain/drain_wait.h"
 #include "cli/json_view.h"
 #include "cli/maintenance/time_words.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -78,7 +79,7 @@ Result<std::string> Begin(const DaemonHttp& daemon, const DrainOptions& options)
   } else if (!options.within.empty()) {
     HZ_ASSIGN_OR_RETURN(order["within_seconds"], SecondsInWord(options.within));
   }
-  const std::string body = order.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string body = JsonText(order);
   return CallDaemon(daemon, {.method = "POST", .target = kTarget, .body = body});
 }
 

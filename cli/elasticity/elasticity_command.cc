@@ -13,6 +13,7 @@
 #include "cli/elasticity/elasticity_table.h"
 #include "cli/json_view.h"
 #include "cli/maintenance/time_words.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -108,9 +109,8 @@ Result<std::string> SetWaiting(const WaitingOptions& options) {
   const Json body = {{"jobs", jobs}, {"for_seconds", seconds}};
   HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindOperatorsHttp(options.socket));
   HZ_RETURN_IF_ERROR(
-      CallDaemon(daemon, {.method = "PUT",
-                          .target = "/v1/elasticity/waiting",
-                          .body = body.dump(-1, ' ', false, Json::error_handler_t::replace)})
+      CallDaemon(daemon,
+                 {.method = "PUT", .target = "/v1/elasticity/waiting", .body = JsonText(body)})
           .status());
   if (jobs.empty()) return std::string("no job waits\n");
   return fmt::format("{} job{} wait{} for {}\n", jobs.size(), jobs.size() == 1 ? "" : "s",

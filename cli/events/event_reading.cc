@@ -16,6 +16,7 @@
 
 #include "cli/json_view.h"
 #include "cli/terminal.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -52,8 +53,7 @@ Result<std::string> WritePage(const std::string& body, EventOutput* output) {
   HZ_ASSIGN_OR_RETURN(const Json rest, ParseDocument(body));
   if (const uint64_t missed = CountAt(rest, "missed"); missed > 0) output->TellMissed(missed);
   for (const OrderedJson& event : page["events"]) {
-    HZ_RETURN_IF_ERROR(
-        output->Write(event.dump(-1, ' ', false, OrderedJson::error_handler_t::replace)));
+    HZ_RETURN_IF_ERROR(output->Write(JsonText(event)));
     if (output->done()) break;
   }
   output->Flush();

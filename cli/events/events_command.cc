@@ -18,6 +18,7 @@
 #include "cli/json_view.h"
 #include "cli/maintenance/time_words.h"
 #include "cli/terminal.h"
+#include "src/base/json_text.h"
 #include "src/base/time_text.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event.h"
@@ -154,7 +155,7 @@ Result<std::string> Answer(const EventsOptions& options) {
                              (ready ? "/acknowledge" : "/extend");
   HZ_ASSIGN_OR_RETURN(
       const std::string answer,
-      CallDaemon(daemon, {.method = "POST", .target = target, .body = order.dump()}));
+      CallDaemon(daemon, {.method = "POST", .target = target, .body = JsonText(order)}));
   if (options.json) return IndentJson(answer);
   HZ_ASSIGN_OR_RETURN(const Json told, ParseDocument(answer));
   if (ready) return "acknowledged " + MomentAt(told, "acknowledged") + "\n";

@@ -8,6 +8,7 @@
 #include "cli/human_units.h"
 #include "cli/json_view.h"
 #include "cli/text_table.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -161,7 +162,7 @@ Result<std::string> SelectCollective(std::string_view document, std::string_view
     if (TextAt(collective, "name") == name) selected.push_back(collective);
   }
   json["collectives"] = std::move(selected);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonText(json);
 }
 
 }  // namespace harmonaize

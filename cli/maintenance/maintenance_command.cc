@@ -13,6 +13,7 @@
 #include "cli/json_view.h"
 #include "cli/maintenance/maintenance_table.h"
 #include "cli/maintenance/time_words.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -88,7 +89,7 @@ struct ChangeOptions {
 
 Result<std::string> Post(const std::string& socket, const Json& order) {
   HZ_ASSIGN_OR_RETURN(const DaemonHttp daemon, FindOperatorsHttp(socket));
-  const std::string body = order.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string body = JsonText(order);
   return CallDaemon(daemon, {.method = "POST", .target = kTarget, .body = body});
 }
 

@@ -15,6 +15,7 @@
 #include "cli/json_view.h"
 #include "cli/maintenance/time_words.h"
 #include "cli/offers/offer_table.h"
+#include "src/base/json_text.h"
 #include "src/base/measure.h"
 
 namespace harmonaize {
@@ -226,7 +227,7 @@ constexpr Verb kVerbs[] = {
 
 Result<std::string> Post(const DaemonHttp& daemon, bool as_json, const std::string& target,
                          const Json& body) {
-  const std::string text = body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = JsonText(body);
   HZ_ASSIGN_OR_RETURN(const std::string answer,
                       CallDaemon(daemon, {.method = "POST", .target = target, .body = text}));
   if (as_json) return IndentJson(answer);

@@ -9,6 +9,7 @@
 
 #include "cli/human_units.h"
 #include "cli/text_table.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -178,7 +179,7 @@ std::string PlanJson(const PlanReport& report) {
       {"bound_seconds_per_byte", report.planner->bound_seconds_per_byte()},
       {"sizes", std::move(sizes)},
       {"not_considered", std::move(left_out)}};
-  return document.dump(2) + "\n";
+  return JsonText(document, 2) + "\n";
 }
 
 }  // namespace harmonaize

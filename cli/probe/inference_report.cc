@@ -9,6 +9,7 @@
 
 #include "cli/plan/fabric_summary.h"
 #include "cli/text_table.h"
+#include "src/base/json_text.h"
 #include "src/topology/fabric/link_rate.h"
 
 namespace harmonaize {
@@ -162,7 +163,7 @@ std::string InferenceJson(const ProbeOutcome& outcome, const Fabric* file) {
   report["reason"] = inferred.reason;
   report["boundaries"] = DescribeBoundaries(inferred);
   report["rates"] = DescribeRates(inferred, file);
-  return report.dump(2) + "\n";
+  return JsonText(report, 2) + "\n";
 }
 
 Status WriteInferredFabric(const std::string& path, const InferredFabric& inferred,

@@ -10,6 +10,7 @@
 #include "cli/json_view.h"
 #include "cli/offers/offer_table.h"
 #include "cli/promises/promise_table.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -50,7 +51,7 @@ Result<std::string> Show(const PromisesOptions& options) {
   HZ_ASSIGN_OR_RETURN(Json document, GetDocument(daemon, "/v1/promises"));
   HZ_ASSIGN_OR_RETURN(const Json offers, GetDocument(daemon, "/v1/offers"));
   document["offers"] = AgreedOffers(ListAt(offers, "offers"));
-  const std::string text = document.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = JsonText(document);
   return options.json ? IndentJson(text) : PromiseTable(text);
 }
 

@@ -16,6 +16,7 @@
 #include "cli/requirements/grant_view.h"
 #include "cli/requirements/requirements_file.h"
 #include "cli/requirements/requirements_table.h"
+#include "src/base/json_text.h"
 #include "src/requirements/requirements.h"
 #include "src/requirements/requirements_schema.h"
 
@@ -84,7 +85,7 @@ int ShowJson(const RequirementsReading& read) {
   nlohmann::ordered_json document = {{"right", right}};
   if (right) document["requirements"] = RequirementsText(read.requirements);
   for (const Status& mistake : read.mistakes) document["mistakes"].push_back(mistake.message());
-  std::puts(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  std::puts(JsonText(document, 2).c_str());
   return right ? 0 : 1;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/text_table.h"
+#include "src/base/json_text.h"
 #include "src/base/measure.h"
 #include "src/base/toml_reader.h"
 
@@ -131,7 +132,7 @@ std::string AllRequirementKeysAsJson() {
   const nlohmann::ordered_json document = {{"keys", KeysAsJson(RequirementKeys())},
                                            {"override_keys", KeysAsJson(OverrideKeys())},
                                            {"launch_keys", KeysAsJson(LaunchKeys())}};
-  return document.dump(2) + "\n";
+  return JsonText(document, 2) + "\n";
 }
 
 }  // namespace harmonaize

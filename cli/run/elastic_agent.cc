@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/base/json_text.h"
 #include "src/ipc/ticket_file.h"
 
 namespace harmonaize {
@@ -124,7 +125,7 @@ Result<Json> ElasticAgent::Register() {
   }
   HZ_ASSIGN_OR_RETURN(
       Json agent,
-      Document(daemon_, {.method = "POST", .target = "/v1/agents", .body = body.dump()}));
+      Document(daemon_, {.method = "POST", .target = "/v1/agents", .body = JsonText(body)}));
   id_ = TextAt(agent, "id");
   job_ = TextAt(agent, "job");
   StateRequirements();
@@ -147,7 +148,7 @@ Result<Json> ElasticAgent::Renew(const std::string& id) {
       body["ticket"] = ticket_;
     }
   }
-  return Document(daemon_, {.method = "PUT", .target = "/v1/agents/" + id, .body = body.dump()});
+  return Document(daemon_, {.method = "PUT", .target = "/v1/agents/" + id, .body = JsonText(body)});
 }
 
 // A daemon that was restarted does not know them any more. One that does not take them asks the job
@@ -186,7 +187,8 @@ void ElasticAgent::Follow(const Json& offer) {
   if (missing < 1) return;
   const Json order = {{"uses", missing}, {"seconds", kTicketSeconds}};
   const Result<Json> ticket = Document(
-      daemon_, {.method = "POST", .target = "/v1/jobs/" + job_ + "/tickets", .body = order.dump()});
+      daemon_,
+      {.method = "POST", .target = "/v1/jobs/" + job_ + "/tickets", .body = JsonText(order)});
   if (!ticket.ok()) return;  // tried again in a moment
   started_[id] += missing;
   Order({.ranks = missing, .ticket = TextAt(*ticket, "ticket"), .offer = id});

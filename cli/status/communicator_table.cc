@@ -9,6 +9,7 @@
 #include "cli/human_units.h"
 #include "cli/json_view.h"
 #include "cli/text_table.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -31,7 +32,7 @@ bool IsOfHome(const Json& document) {
 std::string Joined(const Json& list) {
   std::string text;
   for (const Json& one : list) {
-    text += (text.empty() ? "" : " ") + (one.is_string() ? one.get<std::string>() : one.dump());
+    text += (text.empty() ? "" : " ") + (one.is_string() ? one.get<std::string>() : JsonText(one));
   }
   return text;
 }

@@ -19,6 +19,7 @@
 #include "cli/status/ras_document.h"
 #include "cli/text_table.h"
 #include "src/base/file_descriptor.h"
+#include "src/base/json_text.h"
 #include "src/base/wall_clock.h"
 #include "src/base/write_whole.h"
 #include "src/ipc/http_client.h"
@@ -158,10 +159,8 @@ Result<size_t> WriteRanks(const Json& communicator, const FileDescriptor& folder
   for (const Json& rank : ListAt(communicator, "ranks")) {
     const nlohmann::ordered_json dump = FlightRecorderDump(communicator, rank);
     const std::string name = fmt::format("nccl_trace_rank_{}", CountAt(rank, "rank"));
-    const auto replace = nlohmann::ordered_json::error_handler_t::replace;
-    HZ_RETURN_IF_ERROR(as_json
-                           ? WriteFile(folder, name + ".json", dump.dump(1, ' ', false, replace))
-                           : WriteFile(folder, name, Pickle(dump)));
+    HZ_RETURN_IF_ERROR(as_json ? WriteFile(folder, name + ".json", JsonText(dump, 1))
+                               : WriteFile(folder, name, Pickle(dump)));
     ++written;
   }
   return written;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/collective.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -113,7 +114,7 @@ std::string RasDocument(const std::vector<Json>& flights, double unix_seconds,
       {"communicators", std::move(communicators)},
       {"ras",
        {{"collection_time_sec", std::round(took_seconds * 1e3) * 1e-3}, {"timeouts_count", 0}}}};
-  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return JsonText(document, 2) + "\n";
 }
 
 }  // namespace harmonaize

@@ -2,6 +2,7 @@
 
 #include "cli/daemon_http.h"
 #include "cli/json_view.h"
+#include "src/base/json_text.h"
 #include "src/ipc/http_client.h"
 
 namespace harmonaize {
@@ -21,7 +22,7 @@ Result<std::string> FetchStuck(const std::string& socket) {
     if (!stuck.ok()) return stuck.status();
     for (const Json& verdict : ListAt(*stuck, "verdicts")) all["verdicts"].push_back(verdict);
   }
-  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonText(all);
 }
 
 }  // namespace harmonaize

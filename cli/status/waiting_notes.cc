@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "src/base/json_text.h"
+
 namespace harmonaize {
 namespace {
 
@@ -12,7 +14,7 @@ std::string WaitingNote(const Json& waiting) {
   const Json& missing = ListAt(waiting, "missing_ranks");
   for (const Json& rank : missing) {
     if (!rank.is_number_integer()) continue;
-    ranks += (ranks.empty() ? "" : ", ") + rank.dump();
+    ranks += (ranks.empty() ? "" : ", ") + JsonText(rank);
   }
   return fmt::format("{} has waited {} for rank{} {}", TextAt(waiting, "operation"),
                      DurationAt(waiting, "for_seconds"), missing.size() == 1 ? "" : "s",

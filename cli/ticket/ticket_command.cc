@@ -16,6 +16,7 @@
 #include "cli/ticket/ticket_file.h"
 #include "cli/ticket/ticket_table.h"
 #include "src/base/file_descriptor.h"
+#include "src/base/json_text.h"
 #include "src/base/write_whole.h"
 
 namespace harmonaize {
@@ -133,7 +134,7 @@ Result<std::string> MakeTicketOf(const MakeTicketOptions& options) {
   }
   const Json order = {{"uses", options.uses}, {"seconds", seconds}};
   const Result<std::string> answer = CallDaemon(
-      daemon, {.method = "POST", .target = TicketsOf(options.job), .body = order.dump()});
+      daemon, {.method = "POST", .target = TicketsOf(options.job), .body = JsonText(order)});
   Result<std::string> text = answer.status();
   if (answer.ok()) text = Hand(options, file, *answer);
   // A file without a ticket would only puzzle.

@@ -12,6 +12,7 @@
 #include "cli/json_view.h"
 #include "cli/maintenance/time_words.h"
 #include "cli/token/token_table.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -116,7 +117,7 @@ Result<std::string> Create(const CreateOptions& options) {
   Json order = {{"scope", options.scope}, {"days", days}};
   if (!options.tenant.empty()) order["tenant"] = options.tenant;
   if (!options.note.empty()) order["note"] = options.note;
-  const std::string body = order.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string body = JsonText(order);
   HZ_ASSIGN_OR_RETURN(const std::string answer,
                       CallDaemon(daemon, {.method = "POST", .target = "/v1/tokens", .body = body}));
   HZ_ASSIGN_OR_RETURN(const Json made, ParseDocument(answer));

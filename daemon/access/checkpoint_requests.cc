@@ -12,6 +12,7 @@
 #include "daemon/checkpoint/stored_parts.h"
 #include "daemon/communicator/communicator.h"
 #include "daemon/formation/membership.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -112,7 +113,7 @@ class CheckpointRequest {
     keeper().listings().List(
         JobTable::KeyOf(*communicator->job()), communicator,
         [connection = connection_, type = header_.type](const nlohmann::json& document) {
-          ReplyDocument(*connection, type, document.dump());
+          ReplyDocument(*connection, type, JsonText(document));
         });
     return Status::Ok();
   }

@@ -14,6 +14,7 @@
 #include "daemon/api/route_row.h"
 #include "daemon/sizing/sizing.h"
 #include "src/base/clean_text.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -159,7 +160,7 @@ void ServeElasticity(const ApiServices& services, std::shared_ptr<HttpExchange> 
 /// Reads one job of a list.
 Result<NewcomerJob> NewcomerIn(const json& object) {
   static constexpr std::string_view kFields[] = {"name", "ranks", "priority"};
-  JsonBody body(object.dump(), kFields);
+  JsonBody body(JsonText(object), kFields);
   body.Need("ranks", "the fewest ranks with which the job begins");
   const double ranks = body.Number("ranks", 1, kMostWaitingRanks).value_or(1);
   const double priority = body.Number("priority", 0, kMostPriority).value_or(0);

@@ -8,6 +8,7 @@
 #include "daemon/job_events/event_rooms.h"
 #include "daemon/runtime/background.h"
 #include "daemon/sources/cloud_notice.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -26,7 +27,7 @@ AuditNote NoteOf(const nlohmann::json& document) {
 
 /// Returns what a request that was refused asked for. Its body has been checked, or says nothing.
 AuditNote NoteOf(const HttpRequest& request) {
-  const nlohmann::json body = nlohmann::json::parse(request.body, nullptr, false);
+  const nlohmann::json body = ReadJson(request.body);
   AuditNote note = NoteOf(body);
   // Longer ones were made to fill the log.
   if (note.id.size() > kMostNoticeIdBytes) note.id.resize(kMostNoticeIdBytes);

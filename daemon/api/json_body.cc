@@ -7,6 +7,7 @@
 #include "daemon/sources/cloud_dates.h"
 #include "src/base/clean_text.h"
 #include "src/base/json_depth.h"
+#include "src/base/json_text.h"
 #include "src/base/names.h"
 
 namespace harmonaize::daemon {
@@ -36,7 +37,7 @@ std::optional<int64_t> NanosecondsIn(std::string_view text) {
 }  // namespace
 
 std::string DumpJson(const json& document) {
-  return document.dump(-1, ' ', false, json::error_handler_t::replace);
+  return JsonText(document);
 }
 
 JsonBody::JsonBody(std::string_view body, std::span<const std::string_view> fields)
@@ -51,7 +52,7 @@ JsonBody::JsonBody(std::string_view body, std::span<const std::string_view> fiel
 
 Result<json> JsonBody::Parse(std::string_view body, std::span<const std::string_view> fields) {
   if (JsonDepth(body) > kMostLevels) return InvalidArgument("the body is nested too deeply");
-  json object = json::parse(body, nullptr, /*allow_exceptions=*/false);
+  json object = ReadJson(body);
   if (!object.is_object()) return InvalidArgument("the body is no JSON object");
   for (const auto& [name, value] : object.items()) {
     if (std::find(fields.begin(), fields.end(), name) != fields.end()) continue;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/promises/record_fields.h"
+#include "src/base/json_text.h"
 #include "src/events/event.h"
 
 namespace harmonaize::daemon {
@@ -51,7 +52,7 @@ SavePlace PlaceIn(RecordFields* fields, const char* name) {
 }
 
 std::optional<SavedReport> ReportIn(const json& object) {
-  RecordFields fields(object.dump(-1, ' ', false, json::error_handler_t::replace));
+  RecordFields fields(JsonText(object));
   SavedReport report{.step = fields.Count("step"), .place = PlaceIn(&fields, "place")};
   report.stall_seconds = KnownIn(&fields, "stall");
   report.safe_seconds = KnownIn(&fields, "safe");
@@ -205,9 +206,7 @@ Record RecordOf(const std::string& tenant, const std::string& job, const JobSave
                  {"lasting_step", saves.lasting_step_},
                  {"failed", Known(saves.failed_seconds_)}};
   if (saves.last_.has_value()) object["last"] = ReportJson(*saves.last_);
-  return {.kind = kJobSavesRecord,
-          .key = JobSavesKey(tenant, job),
-          .text = object.dump(-1, ' ', false, json::error_handler_t::replace)};
+  return {.kind = kJobSavesRecord, .key = JobSavesKey(tenant, job), .text = JsonText(object)};
 }
 
 std::optional<KeptSaves> KeptSavesIn(const Record& record) {
@@ -219,7 +218,7 @@ std::optional<KeptSaves> KeptSavesIn(const Record& record) {
   const json& times = fields.List("times");
   fields.Expect(times.size() <= kSavePlaceCount * SaveTimes::kKept);
   for (const json& one : times) {
-    RecordFields taken(one.dump(-1, ' ', false, json::error_handler_t::replace));
+    RecordFields taken(JsonText(one));
     const SavePlace place = PlaceIn(&taken, "place");
     std::optional<double> stall;
     if (taken.Has("stall")) stall = taken.Seconds("stall");
@@ -234,7 +233,7 @@ std::optional<KeptSaves> KeptSavesIn(const Record& record) {
   saves.lasting_step_ = fields.Count("lasting_step");
   saves.failed_seconds_ = KnownIn(&fields, "failed");
   if (fields.Has("last")) {
-    const json object = json::parse(record.text, nullptr, false);
+    const json object = ReadJson(record.text);
     saves.last_ = ReportIn(object["last"]);
     fields.Expect(saves.last_.has_value());
   }

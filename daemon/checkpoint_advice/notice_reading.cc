@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
+
 namespace harmonaize::daemon {
 namespace {
 
@@ -26,7 +28,7 @@ constexpr size_t kMostNoticeRanks = 64;
 /// Reads the data of an event, which fits the schema of the event's type.
 class EventFields {
  public:
-  explicit EventFields(const std::string& data) : object_(json::parse(data, nullptr, false)) {}
+  explicit EventFields(const std::string& data) : object_(ReadJson(data)) {}
 
   std::string Text(const char* name) const {
     const json* const value = Find(name);

@@ -4,6 +4,7 @@
 
 #include "daemon/promises/promise_book.h"
 #include "daemon/promises/record_fields.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -63,7 +64,7 @@ Record ProviderHazard::Kept() const {
                                  {"links_cut", links_.events},
                                  {"link_days", links_.unit_seconds / kDayOfHost},
                                  {"own_seconds", own_seconds_}};
-  return {.kind = kRecord, .key = "hosts", .text = object.dump()};
+  return {.kind = kRecord, .key = "hosts", .text = JsonText(object)};
 }
 
 bool ProviderHazard::TakeKept(const Record& record) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <variant>
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/this_daemon.h"

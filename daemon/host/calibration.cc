@@ -12,6 +12,7 @@
 
 #include "daemon/config/state_directory.h"
 #include "src/base/clock.h"
+#include "src/base/json_text.h"
 #include "src/base/log.h"
 
 namespace harmonaize::daemon {
@@ -39,7 +40,7 @@ std::optional<std::string> ReadFile(const std::string& path) {
 
 /// Returns the fingerprint in a stored calibration; nullopt if there is none.
 std::optional<Fingerprint> MadeOn(std::string_view text) {
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json document = ReadJson(text);
   if (!document.is_object()) return std::nullopt;
   const json fingerprint = document.value("fingerprint", json());
   if (!fingerprint.is_object()) return std::nullopt;
@@ -132,7 +133,7 @@ json ToJson(const Calibration& calibration) {
 }
 
 Result<Calibration> ParseCalibration(std::string_view text) {
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json document = ReadJson(text);
   if (!document.is_object()) return InvalidArgument("it is no JSON object");
   const json fingerprint = document.value("fingerprint", json());
   if (!fingerprint.is_object()) return InvalidArgument("it lacks 'fingerprint'");
@@ -163,9 +164,8 @@ Result<Calibration> MeasureNow(const Fingerprint& host, const Measurer& measure,
 
 void KeepCalibration(const std::string& folder, const Calibration& calibration) {
   if (folder.empty()) return;
-  const Status kept = ReplaceStateFile(
-      folder, kCalibrationFile,
-      ToJson(calibration).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  const Status kept =
+      ReplaceStateFile(folder, kCalibrationFile, JsonText(ToJson(calibration), 2) + "\n");
   if (kept.ok()) return;
   Log(LogLevel::kInfo, kLogTuning,
       "what was measured is not kept, and the next start will measure again: {}; state.path in the "

@@ -17,6 +17,7 @@
 #include "daemon/config/private_file.h"
 #include "daemon/config/state_directory.h"
 #include "daemon/runtime/guarded.h"
+#include "src/base/json_text.h"
 #include "src/base/log.h"
 #include "src/base/time_text.h"
 #include "src/base/wall_clock.h"
@@ -38,7 +39,7 @@ std::string AuditTimeText(double unix_seconds) {
 }
 
 std::string LineOf(const Json& line) {
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(line) + "\n";
 }
 
 std::string ShortPath(const std::string& path) {

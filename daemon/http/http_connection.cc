@@ -13,6 +13,7 @@
 #include "daemon/http/http_thread.h"
 #include "daemon/http/pending_exchange.h"
 #include "daemon/runtime/guarded.h"
+#include "src/base/json_text.h"
 #include "src/base/wall_clock.h"
 
 namespace harmonaize::daemon {
@@ -258,7 +259,7 @@ HttpResponse HttpConnection::ExchangeToken(const std::string& secret) {
                                          {"expires", session->token.expires}};
   HttpResponse response;
   response.status = 201;
-  response.body = answer.dump() + "\n";
+  response.body = JsonText(answer) + "\n";
   return response;
 }
 

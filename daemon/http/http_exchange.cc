@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/clean_text.h"
+#include "src/base/json_text.h"
 #include "src/ipc/http_reason.h"
 
 namespace harmonaize::daemon {
@@ -49,7 +50,7 @@ HttpResponse HttpProblem(int status, std::string_view detail) {
   HttpResponse response;
   response.status = status;
   response.content_type = "application/problem+json";
-  response.body = problem.dump() + "\n";
+  response.body = JsonText(problem) + "\n";
   return response;
 }
 

@@ -10,6 +10,7 @@
 #include "src/base/base64_url.h"
 #include "src/base/clean_text.h"
 #include "src/base/hex.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -141,11 +142,11 @@ std::string FormatTokenFile(const std::vector<StoredToken>& tokens) {
   json entries = json::array();
   for (const StoredToken& token : tokens) entries.push_back(FormatToken(token));
   const json document = {{"format", kTokenFileFormat}, {"tokens", std::move(entries)}};
-  return document.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return JsonText(document, 1) + "\n";
 }
 
 Result<std::vector<StoredToken>> ParseTokenFile(std::string_view text) {
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json document = ReadJson(text);
   if (!document.is_object()) return InvalidArgument("it is no JSON object");
   HZ_ASSIGN_OR_RETURN(const int64_t format, NumberField(document, "format", 1 << 20));
   if (format != kTokenFileFormat) return InvalidArgument("it is of format {}", format);

@@ -13,6 +13,7 @@
 #include "daemon/promises/record_fields.h"
 #include "daemon/promises/record_keeper.h"
 #include "daemon/runtime/waiting_count.h"
+#include "src/base/json_text.h"
 #include "src/base/log.h"
 #include "src/base/random.h"
 #include "src/base/time_text.h"
@@ -166,8 +167,7 @@ void Drain::Keep() const {
                        {"since", since_seconds_},
                        {"stopped", restarting_ ? UnixSeconds() : 0.0},
                        {"left", services_.communicators->all().size()}};
-  services_.keeper->Put(
-      {kDrainRecord, kDrainKey, object.dump(-1, ' ', false, json::error_handler_t::replace)});
+  services_.keeper->Put({kDrainRecord, kDrainKey, JsonText(object)});
 }
 
 // ---------------------------------------------------------------------------------------------

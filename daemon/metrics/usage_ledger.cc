@@ -20,6 +20,7 @@
 #include "daemon/config/state_directory.h"
 #include "daemon/runtime/background.h"
 #include "daemon/tenant/tenant_table.h"
+#include "src/base/json_text.h"
 #include "src/base/log.h"
 #include "src/base/saturating.h"
 #include "src/base/wall_clock.h"
@@ -127,11 +128,11 @@ std::string FormatUsageFile(const std::vector<TenantUsage>& usage) {
     tenants.push_back(std::move(entry));
   }
   const json file = {{"version", kFileVersion}, {"tenants", std::move(tenants)}};
-  return file.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return JsonText(file, 1) + "\n";
 }
 
 Result<std::vector<TenantUsage>> ParseUsageFile(std::string_view text) {
-  const json file = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json file = ReadJson(text);
   if (!file.is_object() || file.value("version", json()) != kFileVersion) {
     return InvalidArgument("no usage file of version {}", kFileVersion);
   }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/config/private_file.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -26,11 +27,11 @@ std::string LineOf(const EventOutbox::Entry& entry) {
                      {"subject", entry.subject},
                      {"id", entry.id},
                      {"content", entry.content}};
-  return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return JsonText(line) + "\n";
 }
 
 std::optional<EventOutbox::Entry> EntryIn(std::string_view line) {
-  const json read = json::parse(line, nullptr, false);
+  const json read = ReadJson(line);
   if (!read.is_object()) return std::nullopt;
   const auto text = [&read](const char* name) -> std::string {
     const auto found = read.find(name);

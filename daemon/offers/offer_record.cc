@@ -10,6 +10,7 @@
 #include "daemon/promises/record_fields.h"
 #include "daemon/promises/tenant_fields.h"
 #include "src/base/clean_text.h"
+#include "src/base/json_text.h"
 #include "src/events/event.h"
 #include "src/ipc/messages.h"
 
@@ -65,7 +66,7 @@ Enum EnumIn(RecordFields& fields, const char* name, int values) {
 std::string ObjectIn(RecordFields& fields, const json& document, const char* name) {
   const auto found = document.find(name);
   if (!fields.Expect(found != document.end() && found->is_object())) return {};
-  return found->dump(-1, ' ', false, json::error_handler_t::replace);
+  return JsonText(*found);
 }
 
 std::vector<int32_t> RanksIn(RecordFields& fields, const char* name) {
@@ -136,11 +137,11 @@ std::string OfferText(const Offer& offer) {
                  {"last_answer", offer.last_answer},
                  {"notice", offer.notice}};
   SetTenant(offer.tenant, &object);
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return JsonText(object);
 }
 
 std::optional<Offer> OfferIn(const std::string& text) {
-  const json document = json::parse(text, nullptr, false);
+  const json document = ReadJson(text);
   RecordFields fields(text);
   if (!fields.good()) return std::nullopt;
   Offer offer{.id = fields.Text("id", kMostOfferTextBytes), .revision = fields.Count("revision")};
@@ -194,7 +195,7 @@ std::string AnswerText(const OfferAnswer& answer) {
   if (counter.due_seconds.has_value()) object["due"] = *counter.due_seconds;
   if (counter.price.has_value()) object["price"] = *counter.price;
   if (counter.bytes_per_second.has_value()) object["bytes_per_second"] = *counter.bytes_per_second;
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return JsonText(object);
 }
 
 std::optional<OfferAnswer> AnswerIn(const std::string& text) {

@@ -4,6 +4,7 @@
 
 #include "daemon/promises/record_fields.h"
 #include "daemon/promises/tenant_fields.h"
+#include "src/base/json_text.h"
 #include "src/events/event.h"
 
 namespace harmonaize::daemon {
@@ -18,7 +19,7 @@ constexpr uint64_t kMostRank = uint64_t{1} << 31;
 
 /// Returns the record with this object as its text. Names that are no UTF-8 are replaced.
 Record Made(const char* kind, std::string key, const json& object) {
-  return {kind, std::move(key), object.dump(-1, ' ', false, json::error_handler_t::replace)};
+  return {kind, std::move(key), JsonText(object)};
 }
 
 CloudNotice::Kind KindIn(RecordFields& fields) {

@@ -12,6 +12,7 @@
 
 #include "daemon/jobs/job_table.h"
 #include "daemon/tenant/tenant.h"
+#include "src/base/json_text.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event_fields.h"
@@ -153,7 +154,7 @@ static bool IsAdviceOfCourse(EventType type, const json& data) {
 void PromiseBook::OnTold(const Job& job, const Event& event, bool began_here) {
   if (event.type == EventType::kNoticeAnswered) return TakeAnswer(job, event);
   if (!CanBeAnswered(event.type)) return;
-  const json data = json::parse(event.data, nullptr, false);
+  const json data = ReadJson(event.data);
   if (!data.is_object()) return;
   if (IsAdviceOfCourse(event.type, data)) return;
   const bool maintenance = event.type == EventType::kMaintenanceScheduled;
@@ -271,7 +272,7 @@ void PromiseBook::Answer(const ToldNotice& told, double asked_until_seconds, dou
 
 // The answer may be one that a tenant gave at another daemon. It counts for events of its own job.
 void PromiseBook::TakeAnswer(const Job& job, const Event& event) {
-  const json data = json::parse(event.data, nullptr, false);
+  const json data = ReadJson(event.data);
   if (!data.is_object()) return;
   const ToldNotice* const told = Find(job.tenant->identity, WordIn(data, "event"));
   if (told == nullptr || told->job != event.job) return;

@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
+
 namespace harmonaize::daemon {
 
 /// Reads the fields of a record's JSON object. After the first field that is missing or of another
@@ -13,7 +15,7 @@ namespace harmonaize::daemon {
 class RecordFields {
  public:
   explicit RecordFields(const std::string& text)
-      : object_(nlohmann::json::parse(text, nullptr, false)), good_(object_.is_object()) {}
+      : object_(ReadJson(text)), good_(object_.is_object()) {}
 
   /// A time in seconds since 1970, or 0.
   double Seconds(const char* name) {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/ras/ras_command.h"
+#include "src/base/json_text.h"
 #include "src/events/event_type.h"
 
 namespace harmonaize::daemon {
@@ -65,7 +66,7 @@ std::string Tell(std::string_view type, const Ordered& event, const RasWatch& wa
   const Ordered ranks = FieldOf(event, "ranks");
   if (ranks.is_array()) told["ranks"] = ranks;
   told["details"] = details;
-  return told.dump(2, ' ', false, Ordered::error_handler_t::replace) + "\n";
+  return JsonText(told, 2) + "\n";
 }
 
 }  // namespace

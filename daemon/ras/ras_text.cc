@@ -13,6 +13,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
+
 namespace harmonaize::daemon {
 namespace {
 
@@ -465,7 +467,7 @@ std::string RasStatusJson(const json& report, const RasAnswerFacts& facts) {
                           {"communicators_count", communicators.size()},
                           {"communicators", std::move(communicators)},
                           {"ras", {{"collection_time_sec", facts.seconds}, {"timeouts_count", 0}}}};
-  return answer.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return JsonText(answer, 2) + "\n";
 }
 
 }  // namespace harmonaize::daemon

@@ -11,6 +11,7 @@
 #include "daemon/control/control_loop.h"
 #include "daemon/jobs/job_table.h"
 #include "daemon/multihost/host_group.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -254,7 +255,7 @@ Result<std::string> ExplainCommunicator(const ReportSources& sources, const Read
       report["fabric"] = group->fabric()->model->fabric().name;
     }
   }
-  return report.dump(-1, ' ', false, json::error_handler_t::replace);
+  return JsonText(report);
 }
 
 }  // namespace harmonaize::daemon

@@ -10,6 +10,7 @@
 #include "daemon/formation/rank_limits.h"
 #include "daemon/host/host_tuning.h"
 #include "daemon/host/inline_limits.h"
+#include "src/base/json_text.h"
 #include "src/executor/host/executor.h"
 #include "src/ipc/inline_segment.h"
 
@@ -81,7 +82,7 @@ Result<std::string> ExplainReport(const ReportSources& sources, const Reader& re
           {{"limit_bytes", limits.heap[i]},
            {"predictions", Predictions(choice, collective, ranks, false)}}}});
   }
-  return report.dump(-1, ' ', false, json::error_handler_t::replace);
+  return JsonText(report);
 }
 
 }  // namespace harmonaize::daemon

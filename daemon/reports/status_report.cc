@@ -16,6 +16,7 @@
 #include "daemon/tenant/tenant_table.h"
 #include "daemon/version.h"
 #include "src/base/clock.h"
+#include "src/base/json_text.h"
 #include "src/executor/host/executor.h"
 #include "src/ipc/session_versions.h"
 
@@ -180,7 +181,7 @@ std::string StatusReport(const ReportSources& sources, const Reader& reader) {
   if (reader.is_operator && sources.cluster != nullptr) {
     report["cluster"] = ClusterStatus(sources, MonotonicNanoseconds());
   }
-  return report.dump(-1, ' ', false, json::error_handler_t::replace);
+  return JsonText(report);
 }
 
 }  // namespace harmonaize::daemon

@@ -10,6 +10,7 @@
 
 #include "daemon/sources/bounded_json.h"
 #include "daemon/sources/cloud_dates.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -104,7 +105,7 @@ Result<PublishedNotices> ReadAzureEvents(std::string_view document, const std::s
 }
 
 std::string AzureApproval(const std::string& event_id) {
-  return json{{"StartRequests", json::array({{{"EventId", event_id}}})}}.dump();
+  return JsonText(json{{"StartRequests", json::array({{{"EventId", event_id}}})}});
 }
 
 }  // namespace harmonaize::daemon

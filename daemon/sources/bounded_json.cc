@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/json_depth.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -21,7 +22,7 @@ Result<json> ParseBoundedJson(std::string_view text) {
   if (JsonDepth(text) > kMostJsonDepth) {
     return RemoteError("the document nests deeper than {} levels", kMostJsonDepth);
   }
-  json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json document = ReadJson(text);
   if (document.is_discarded()) return RemoteError("the document is no JSON");
   return document;
 }

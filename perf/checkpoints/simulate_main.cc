@@ -15,6 +15,7 @@
 #include "daemon/checkpoint_advice/save_interval.h"
 #include "perf/checkpoints/failure_trace.h"
 #include "perf/checkpoints/saving_job.h"
+#include "src/base/json_text.h"
 
 namespace {
 
@@ -210,7 +211,9 @@ int Run(const Options& options) {
     }
     document["jobs"].push_back(std::move(job));
   }
-  std::fputs(options.json ? (document.dump(1) + "\n").c_str() : TableOf(document).c_str(), stdout);
+  std::fputs(
+      options.json ? (harmonaize::JsonText(document, 1) + "\n").c_str() : TableOf(document).c_str(),
+      stdout);
   return 0;
 }
 

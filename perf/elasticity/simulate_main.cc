@@ -12,6 +12,7 @@
 #include "perf/elasticity/cluster.h"
 #include "perf/elasticity/figures.h"
 #include "perf/elasticity/trace.h"
+#include "src/base/json_text.h"
 
 namespace {
 
@@ -128,7 +129,8 @@ int Run(const Options& options) {
   }
   const std::vector<Arm> arms = Arms();
   for (size_t i = 0; i < arms.size(); ++i) table += Row(arms[i].name, means[i], means[1]);
-  std::fputs(options.json ? (document.dump(1) + "\n").c_str() : table.c_str(), stdout);
+  std::fputs(options.json ? (harmonaize::JsonText(document, 1) + "\n").c_str() : table.c_str(),
+             stdout);
   return 0;
 }
 

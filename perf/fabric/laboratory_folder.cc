@@ -15,6 +15,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
+
 namespace harmonaize::fabric {
 namespace {
 
@@ -131,7 +133,7 @@ Result<LaboratoryState> LaboratoryFolder::Load() const {
 }
 
 Status LaboratoryFolder::Save(const LaboratoryState& state) const {
-  return Write(kState, ToJson(state).dump(2) + "\n");
+  return Write(kState, JsonText(ToJson(state), 2) + "\n");
 }
 
 Status LaboratoryFolder::Write(const std::string& file, const std::string& text) const {

@@ -17,6 +17,7 @@
 #include "perf/fabric/laboratory.h"
 #include "perf/fabric/name_option.h"
 #include "perf/fabric/traffic.h"
+#include "src/base/json_text.h"
 #include "src/topology/fabric/fabric_routing.h"
 #include "src/topology/fabric/link_rate.h"
 
@@ -92,7 +93,7 @@ void PrintMeasured(const std::vector<Measured>& all, bool json) {
                       {"payload_bytes_per_second", one.transfer.bytes_per_second},
                       {"bytes", one.transfer.bytes}});
     }
-    text = list.dump(2) + "\n";
+    text = JsonText(list, 2) + "\n";
   } else {
     TextTable table({"from", "to", "nominal", "payload", "MB/s", "share"}, 2);
     for (const Measured& one : all) {

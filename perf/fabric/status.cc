@@ -10,6 +10,7 @@
 #include "perf/fabric/namespaces.h"
 #include "perf/fabric/roles.h"
 #include "perf/fabric/tool.h"
+#include "src/base/json_text.h"
 #include "src/topology/fabric/link_rate.h"
 
 namespace harmonaize::fabric {
@@ -162,7 +163,7 @@ Result<std::string> StatusJson(Laboratory& laboratory) {
                            {"wire_gbps", costs.wire_gbps},
                            {"shared_processors", costs.shared_processors},
                            {"bucket_ms", costs.bucket_ms}}}};
-  return document.dump(2) + "\n";
+  return JsonText(document, 2) + "\n";
 }
 
 }  // namespace harmonaize::fabric

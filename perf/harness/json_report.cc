@@ -11,6 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
+
 namespace harmonaize::perf {
 namespace {
 
@@ -148,7 +150,7 @@ Status WriteJson(const RunRecord& record, const std::string& path) {
   const std::string partial = path + ".partial";
   {
     std::ofstream file(partial);
-    file << RecordJson(record).dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+    file << JsonText(RecordJson(record), 2) << "\n";
     file.flush();
     if (!file) return ErrnoError(errno, "cannot write " + partial);
   }

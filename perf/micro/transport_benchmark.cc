@@ -25,6 +25,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/clock.h"
+#include "src/base/json_text.h"
 #include "src/transport/transport.h"
 
 namespace harmonaize::perf {
@@ -440,7 +441,7 @@ int Main(const Settings& settings) {
   if (settings.json.empty()) return 0;
   std::FILE* file = std::fopen(settings.json.c_str(), "w");
   if (file == nullptr) Die("cannot write " + settings.json);
-  std::fputs((json.dump(1) + "\n").c_str(), file);
+  std::fputs((JsonText(json, 1) + "\n").c_str(), file);
   std::fclose(file);
   return 0;
 }

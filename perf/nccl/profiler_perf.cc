@@ -24,6 +24,7 @@
 
 #include "plugins/nccl-profiler/v6.h"
 #include "src/base/clock.h"
+#include "src/base/json_text.h"
 #include "src/ipc/daemon_search.h"
 #include "src/ipc/http_client.h"
 #include "src/ipc/profile_record.h"
@@ -136,7 +137,7 @@ std::pair<uint64_t, uint64_t> Told() {
   const Result<HttpReply> reply =
       CallHttp(*socket, {.target = fmt::format("/v1/jobs/{}/profile", kJob)}, 10'000);
   if (!reply.ok() || reply->status != 200) return {0, 0};
-  const auto document = nlohmann::json::parse(reply->body, nullptr, false);
+  const auto document = ReadJson(reply->body);
   return {document.value("events", uint64_t{0}), document.value("lost", uint64_t{0})};
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "perf/opportunities/job.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::opportunities {
 
@@ -20,7 +21,7 @@ void ReportProgress(ncclComm_t comm, const Progress& progress) {
 }
 
 std::optional<Advice> ReadAdvice(const std::string& json) {
-  const nlohmann::json event = nlohmann::json::parse(json, nullptr, false);
+  const nlohmann::json event = ReadJson(json);
   if (!event.is_object() || !event.contains("data")) return std::nullopt;
   const nlohmann::json& data = event["data"];
   if (!data.is_object() || !data.contains("setting") || !data["setting"].is_string() ||

@@ -13,6 +13,7 @@
 
 #include "perf/harness/bootstrap.h"
 #include "perf/harness/launch.h"
+#include "src/base/json_text.h"
 #include "src/base/wall_clock.h"
 
 namespace harmonaize::opportunities {
@@ -73,7 +74,7 @@ void Job::Write(const std::string& event, nlohmann::ordered_json fields) const {
   nlohmann::ordered_json line = {
       {"kind", kind_}, {"name", name_}, {"event", event}, {"unix_seconds", UnixSeconds()}};
   line.update(fields);
-  std::printf("%s\n", line.dump().c_str());
+  std::printf("%s\n", JsonText(line).c_str());
   std::fflush(stdout);
 }
 

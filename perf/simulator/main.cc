@@ -12,6 +12,7 @@
 #include "cli/plan/plan_setup.h"
 #include "cli/text_table.h"
 #include "perf/simulator/simulation.h"
+#include "src/base/json_text.h"
 
 namespace {
 
@@ -83,7 +84,7 @@ Result<std::string> Report(const Options& options) {
                       {"bound_seconds", size.bound_seconds}});
     }
   }
-  if (options.json) return rows.dump(2) + "\n";
+  if (options.json) return JsonText(rows, 2) + "\n";
   std::string text;
   table.Print(&text);
   return text;

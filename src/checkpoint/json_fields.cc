@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "src/base/json_depth.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::checkpoint {
 
@@ -13,7 +14,7 @@ using nlohmann::json;
 
 Result<json> ParseObject(std::string_view text, std::string_view what) {
   if (JsonDepth(text) > kMostJsonDepth) return InvalidArgument("{} is nested too deeply", what);
-  json document = json::parse(text, nullptr, false);
+  json document = ReadJson(text);
   if (!document.is_object()) return InvalidArgument("{} is no JSON object", what);
   return document;
 }
@@ -92,10 +93,6 @@ const json& JsonFields::Array(const char* key, size_t most) {
 
 bool JsonFields::Has(const char* key) const {
   return object_->is_object() && object_->contains(key);
-}
-
-std::string JsonText(const json& document) {
-  return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 std::string DigitsOf(uint64_t number) {

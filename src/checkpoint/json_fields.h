@@ -52,8 +52,6 @@ class JsonFields {
   Status status_;
 };
 
-/// Returns the document on one line. Texts that are no UTF-8 are repaired.
-std::string JsonText(const nlohmann::json& document);
 /// Returns a number as JsonFields::Digits reads it.
 std::string DigitsOf(uint64_t number);
 /// Reads what DigitsOf returns; false for any other text.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/clean_text.h"
+#include "src/base/json_text.h"
 #include "src/checkpoint/json_fields.h"
 #include "src/checkpoint/writer_messages.h"
 
@@ -242,7 +243,7 @@ Result<CommitRecord> RecordIn(std::string_view text) {
 std::string ManifestText(const PartManifest& manifest) {
   std::string text = JsonText(HeadOf(manifest)) + "\n";
   for (const StoredObject& object : manifest.objects) {
-    text += JsonText({{"object", object.name}, {"bytes", object.bytes}}) + "\n";
+    text += JsonText(json{{"object", object.name}, {"bytes", object.bytes}}) + "\n";
     for (const StoredShard& shard : object.shards) text += JsonText(LineOf(shard)) + "\n";
   }
   return text;
@@ -271,18 +272,18 @@ std::string CommitText(const CommitRecord& record) {
   for (const ManifestDigest& digest : record.parts) {
     parts.push_back({digest.sha256, DigitsOf(digest.checksum)});
   }
-  return JsonText({{"harmonaize_checkpoint", kManifestVersion},
-                   {"number", record.number},
-                   {"step", record.id.step},
-                   {"save", DigitsOf(record.id.save)},
-                   {"ranks", record.parts.size()},
-                   {"job", record.job},
-                   {"format", NameOf(record.format)},
-                   {"kept", record.is_kept},
-                   {"bytes", record.bytes},
-                   {"new_bytes", record.new_bytes},
-                   {"time", record.time},
-                   {"parts", std::move(parts)}}) +
+  return JsonText(json{{"harmonaize_checkpoint", kManifestVersion},
+                       {"number", record.number},
+                       {"step", record.id.step},
+                       {"save", DigitsOf(record.id.save)},
+                       {"ranks", record.parts.size()},
+                       {"job", record.job},
+                       {"format", NameOf(record.format)},
+                       {"kept", record.is_kept},
+                       {"bytes", record.bytes},
+                       {"new_bytes", record.new_bytes},
+                       {"time", record.time},
+                       {"parts", std::move(parts)}}) +
          "\n";
 }
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/clean_text.h"
+#include "src/base/json_text.h"
 #include "src/checkpoint/json_fields.h"
 #include "src/checkpoint/part_image.h"
 #include "src/checkpoint/shard.h"

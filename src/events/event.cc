@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "src/base/time_text.h"
 
 namespace harmonaize {
@@ -100,8 +101,7 @@ std::string ToCloudEvent(const Event& event) {
   document["severitytext"] = SeverityName(event.severity);
   if (!event.tenant.empty()) document["tenant"] = event.tenant;
   if (event.expiry_ns) document["expirytime"] = TimeText(*event.expiry_ns);
-  std::string text =
-      document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string text = JsonText(document);
   // The data goes in as it is: it was checked when it was made, and may be long.
   text.pop_back();
   text += ",\"data\":";

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/clean_text.h"
+#include "src/base/json_text.h"
 #include "src/base/names.h"
 #include "src/base/time_text.h"
 #include "src/base/words.h"
@@ -197,7 +198,7 @@ void DropUnknownFields(EventType type, ordered_json* data) {
 }
 
 std::string InOneLine(const ordered_json& document) {
-  return document.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return JsonText(document);
 }
 
 /// Returns up to `most` of a list's first items, as JSON.

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "src/base/words.h"
 #include "src/events/event_fields.h"
 #include "src/events/event_type.h"
@@ -99,7 +100,7 @@ std::string SchemaOf(EventType type) {
       {"description", fmt::format("{} Not said: {}", info.when, FieldsOf(type).not_said)},
   };
   schema.update(Object(std::move(properties), std::move(required)));
-  return schema.dump();
+  return JsonText(schema);
 }
 
 }  // namespace harmonaize

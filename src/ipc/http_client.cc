@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/clean_text.h"
+#include "src/base/json_text.h"
 #include "src/ipc/daemon_search.h"
 
 namespace harmonaize {
@@ -160,7 +161,7 @@ Result<HttpReply> CallHttp(const FileDescriptor& socket, const HttpCall& call, i
 }
 
 std::string ProblemIn(const HttpReply& reply) {
-  const nlohmann::json problem = nlohmann::json::parse(reply.body, nullptr, false);
+  const nlohmann::json problem = ReadJson(reply.body);
   if (problem.is_object()) {
     const auto detail = problem.find("detail");
     if (detail != problem.end() && detail->is_string()) {

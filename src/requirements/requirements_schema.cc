@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "src/base/measure.h"
 #include "src/base/toml_reader.h"
 #include "src/base/words.h"
@@ -116,7 +117,7 @@ std::string RequirementsSchema() {
              "What holds for some operations alone; later overrides go before earlier ones.");
   tables["market"]["properties"]["launch"] =
       ListOf(LaunchKeys(), kMostLaunches, "market", "Where the job may run, and for what price.");
-  return schema.dump(2) + "\n";
+  return JsonText(schema, 2) + "\n";
 }
 
 }  // namespace harmonaize

@@ -12,7 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/checkpoint/json_fields.h"
+#include "src/base/json_text.h"
 #include "src/store/export_folder.h"
 #include "src/store/tensor_source.h"
 
@@ -137,7 +137,7 @@ class SafetensorsExport {
     }
     const nlohmann::json index = {{"metadata", {{"total_size", bytes}}},
                                   {"weight_map", std::move(weight_map)}};
-    return folder_->AddText(checkpoint::JsonText(index) + "\n", folder_->folder(),
+    return folder_->AddText(JsonText(index) + "\n", folder_->folder(),
                             "model.safetensors.index.json");
   }
 

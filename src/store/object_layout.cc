@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "src/checkpoint/json_fields.h"
 #include "src/store/torch_file.h"
 
@@ -60,7 +61,7 @@ ObjectLayout SafetensorsLayout(std::span<const ShardToLay> shards) {
                                {"data_offsets", {data, end}}};
     data = end;
   }
-  std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string text = JsonText(header);
   text.resize((text.size() + 8 + kDataAlignment - 1) / kDataAlignment * kDataAlignment - 8, ' ');
   ObjectLayout layout = {.extension = ".safetensors"};
   layout.AddOwn(EightBytes(text.size()) + text);

@@ -13,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "src/base/random.h"
 #include "src/base/write_whole.h"
 #include "src/checkpoint/json_fields.h"
@@ -55,8 +56,8 @@ Status MakeStore(const Folder& root) {
         "{} is no store of checkpoints and is not empty ('{}'): name a folder that does not exist",
         root.path(), *foreign);
   }
-  const std::string text = checkpoint::JsonText({{"harmonaize_store", "checkpoints"},
-                                                 {"version", checkpoint::kStoreVersion}}) +
+  const std::string text = JsonText(nlohmann::json{{"harmonaize_store", "checkpoints"},
+                                                   {"version", checkpoint::kStoreVersion}}) +
                            "\n";
   return WriteDurably(root, checkpoint::kStoreFile, text).status();
 }

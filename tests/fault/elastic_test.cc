@@ -24,6 +24,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_document.h"
+#include "src/base/json_text.h"
 #include "tests/support/cluster.h"
 #include "tests/support/puppet_rank.h"
 #include "tests/support/random_programme.h"
@@ -517,7 +518,7 @@ constexpr int64_t kOfTheAsker = 64 << 10;
 
 /// Returns what the daemon holds for tenants, but for the connection that asks; "" if nothing.
 std::string HeldAt(DaemonProcess& daemon) {
-  const nlohmann::json report = nlohmann::json::parse(StatusOf(daemon), nullptr, false);
+  const nlohmann::json report = ReadJson(StatusOf(daemon));
   if (report.is_discarded()) return "no status";
   std::string held;
   for (const auto& tenant : report.at("tenants")) {
@@ -525,9 +526,9 @@ std::string HeldAt(DaemonProcess& daemon) {
       const std::string resource = one.at("resource");
       const bool asked = resource == "connections" || resource.starts_with("bytes of the daemon");
       const int64_t most = !asked ? 0 : resource == "connections" ? 1 : kOfTheAsker;
-      if (one.at("held") > most) held += one.dump();
+      if (one.at("held") > most) held += JsonText(one);
     }
-    if (!tenant.at("communicators").empty()) held += tenant.at("communicators").dump();
+    if (!tenant.at("communicators").empty()) held += JsonText(tenant.at("communicators"));
   }
   return held;
 }

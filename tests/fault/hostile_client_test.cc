@@ -19,6 +19,7 @@
 
 #include "cli/daemon_document.h"
 #include "src/base/clean_text.h"
+#include "src/base/json_text.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/session_segment.h"
@@ -384,7 +385,7 @@ TEST_F(HostileClientTest, NamesThatAreNoText) {
     UseName(session, name, ++round);
     const Result<std::string> status = FetchDaemonStatus(daemon_.socket_path());
     ASSERT_TRUE(status.ok()) << status.status().message();
-    const nlohmann::json report = nlohmann::json::parse(*status, nullptr, false);
+    const nlohmann::json report = ReadJson(*status);
     ASSERT_FALSE(report.is_discarded()) << *status;
     ExpectCleanTexts(report);
     EXPECT_GE(report["tenants"][0]["communicators"].size(), 3u);
@@ -393,7 +394,7 @@ TEST_F(HostileClientTest, NamesThatAreNoText) {
       const Result<std::string> explained =
           FetchCommunicatorExplanation(daemon_.socket_path(), asked);
       ASSERT_TRUE(explained.ok()) << explained.status().message();
-      const nlohmann::json explanation = nlohmann::json::parse(*explained, nullptr, false);
+      const nlohmann::json explanation = ReadJson(*explained);
       ASSERT_FALSE(explanation.is_discarded()) << *explained;
       ExpectCleanTexts(explanation);
     }

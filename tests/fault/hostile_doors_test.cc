@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_document.h"
+#include "src/base/json_text.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/session_segment.h"
 #include "tests/support/daemon_process.h"
@@ -44,7 +45,7 @@ std::string WhyFailed(HostileSession& session, uint32_t member) {
 int64_t Held(const DaemonProcess& daemon, const std::string& resource) {
   const Result<std::string> text = FetchDaemonStatus(daemon.socket_path());
   EXPECT_TRUE(text.ok()) << text.status().message();
-  const nlohmann::json status = nlohmann::json::parse(text.ok() ? *text : R"({"tenants": []})");
+  const nlohmann::json status = ReadJson(text.ok() ? *text : R"({"tenants": []})");
   for (const auto& tenant : status["tenants"]) {
     for (const auto& one : tenant["holds"]) {
       if (one["resource"] == resource) return one["held"];

@@ -30,6 +30,7 @@
 #include "cli/daemon_document.h"
 #include "harmonaize.h"
 #include "src/base/clock.h"
+#include "src/base/json_text.h"
 #include "tests/support/cluster.h"
 #include "tests/support/eventually.h"
 #include "tests/support/hosts_case.h"
@@ -314,7 +315,7 @@ void RunHealthyJob(TestCluster* cluster) {
 nlohmann::json TransportOf(DaemonProcess& daemon) {
   const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
   EXPECT_TRUE(status.ok()) << status.status().message();
-  return nlohmann::json::parse(*status).at("daemon").at("transport");
+  return ReadJson(*status).at("daemon").at("transport");
 }
 
 void ExpectNothingTold(const std::string& texts, TestCluster* cluster,
@@ -549,7 +550,7 @@ void ExpectShrinkTo(ncclComm_t world, std::vector<int> lost, int left) {
 bool HasNoCommunicator(DaemonProcess& daemon) {
   const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
   EXPECT_TRUE(status.ok()) << status.status().message();
-  const auto document = nlohmann::json::parse(*status);
+  const auto document = ReadJson(*status);
   for (const auto& tenant : document.at("tenants")) {
     if (!tenant.at("communicators").empty()) return false;
   }

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_document.h"
+#include "src/base/json_text.h"
 #include "src/ipc/operator_socket.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/hostile_session.h"
@@ -38,7 +39,7 @@ std::set<std::string> TenantsOf(const DaemonProcess& daemon) {
   const Result<std::string> text = FetchDaemonStatus(OperatorSocketPath(daemon.socket_path()));
   EXPECT_TRUE(text.ok()) << text.status().ToString();
   std::set<std::string> names;
-  const nlohmann::json status = nlohmann::json::parse(*text);
+  const nlohmann::json status = ReadJson(*text);
   for (const auto& tenant : status.at("tenants")) {
     names.insert(tenant.at("name").get<std::string>());
   }

@@ -21,6 +21,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_http.h"
+#include "src/base/json_text.h"
 #include "src/ipc/http_client.h"
 #include "src/ipc/http_socket.h"
 #include "tests/integration/command_line.h"
@@ -58,7 +59,7 @@ class StuckTest : public ThreeRanksTest {
     if (as_tenant) daemon = DaemonHttp{.place = {.path = socket, .named = true}};
     const Result<std::string> text = CallDaemon(*daemon, {.target = target});
     EXPECT_TRUE(text.ok()) << target << ": " << text.status().message();
-    return text.ok() ? json::parse(*text) : json();
+    return text.ok() ? ReadJson(*text) : json();
   }
   /// This test's verdicts at a host.
   static json Verdicts(int host) {
@@ -90,7 +91,7 @@ class StuckTest : public ThreeRanksTest {
       last = Verdicts(host);
       return last.size() == 1 && last.at(0).at("class") == hang;
     });
-    EXPECT_TRUE(came) << "host " << host << ": " << last.dump(1);
+    EXPECT_TRUE(came) << "host " << host << ": " << JsonText(last, 1);
     return came ? last.at(0) : json();
   }
   static std::vector<json> AwaitEvents(int host, const std::string& type, size_t count) {
@@ -100,8 +101,8 @@ class StuckTest : public ThreeRanksTest {
                              events = Events(host, type);
                              return events.size() >= count;
                            }))
-        << "host " << host << ": " << json(events).dump(1);
-    EXPECT_EQ(events.size(), count) << json(events).dump(1);
+        << "host " << host << ": " << JsonText(json(events), 1);
+    EXPECT_EQ(events.size(), count) << JsonText(json(events), 1);
     return events;
   }
   /// On a busy machine a rank may have been late before.
@@ -159,7 +160,7 @@ TEST_P(StuckTest, AStoppedRankIsToldByEventHttpAndCommandAtEachHost) {
     EXPECT_FALSE(as_tenant.at("verdicts").at(0).contains("tenant"));
     for (const std::string& hidden :
          {std::to_string(ranks.process(1)), std::string("127.0.0."), std::string("process")}) {
-      EXPECT_EQ(as_tenant.dump().find(hidden), std::string::npos) << as_tenant;
+      EXPECT_EQ(JsonText(as_tenant).find(hidden), std::string::npos) << as_tenant;
     }
     EXPECT_EQ(Ask(host, "/v1/jobs/" + job, true).at("stuck").size(), 1u);
 
@@ -174,7 +175,7 @@ TEST_P(StuckTest, AStoppedRankIsToldByEventHttpAndCommandAtEachHost) {
               1)
         << shown.output;
     const Ended document = RunCommand({"status", "--stuck", "--json"}, SocketOf(host));
-    EXPECT_EQ(json::parse(document.output).at("verdicts").size(), 1u) << document.output;
+    EXPECT_EQ(ReadJson(document.output).at("verdicts").size(), 1u) << document.output;
 
     const std::vector<json> late = AwaitEvents(host, "rank.late", 1);
     ASSERT_EQ(late.size(), 1u);
@@ -236,7 +237,7 @@ TEST_P(StuckTest, ARankThatDoesNotJoinIsToldBeforeThereIsACommunicator) {
   ASSERT_EQ(details.at("forming").size(), 1u);
   EXPECT_EQ(details.at("forming")[0].at("size"), 3);
   EXPECT_EQ(details.at("forming")[0].at("missing_ranks"), json::array({1}));
-  EXPECT_EQ(details.dump().find("127.0.0."), std::string::npos) << details;
+  EXPECT_EQ(JsonText(details).find("127.0.0."), std::string::npos) << details;
   EXPECT_EQ(LinesLike(RunCommand({"status", "--stuck"}, SocketOf(home)).output,
                       JobName() + " +forming +ncclCommInitRank +1 +not_called +unknown .*"),
             1);
@@ -419,7 +420,7 @@ TEST_P(StuckTest, ThePartsOfAJobAreWrittenForPyTorchAndNccl) {
 
     const Ended ras = RunCommand({"status", "--ras"}, SocketOf(host));
     EXPECT_EQ(ras.status, 0) << ras.error;
-    const json document = json::parse(ras.output);
+    const json document = ReadJson(ras.output);
     for (const json& communicator : document.at("communicators")) {
       if (communicator.at("hash") != "0x" + id) continue;
       for (const json& rank : communicator.at("ranks")) {
@@ -442,7 +443,7 @@ TEST_P(StuckTest, ThePartsOfAJobAreWrittenForPyTorchAndNccl) {
     // A host has begun it as soon as all of its own ranks have posted it.
     EXPECT_EQ(entry.at("state"), OneHost() ? "scheduled" : "started");
     EXPECT_EQ(entry.at("collective_seq_id"), posted + 1);
-    EXPECT_EQ(entry.at("input_sizes"), json::parse("[[8]]"));
+    EXPECT_EQ(entry.at("input_sizes"), ReadJson("[[8]]"));
     // Python reads the other form, and finds the same.
     const std::string script =
         "import json, pickle, sys\n"
@@ -560,7 +561,7 @@ TEST_P(StuckTest, ACauseInAnotherCommunicatorIsNamed) {
       return verdict.at("roots").at(0).at("communicator") == "last";
     }
     return false;
-  })) << first.dump(1);
+  })) << JsonText(first, 1);
   EXPECT_EQ(first.at("ranks"), json::array({1})) << first;
   EXPECT_EQ(first.at("roots").at(0).at("rank"), 1) << "rank 2 of the job is rank 1 of 'last'";
   const Ended shown = RunCommand({"status", "--stuck"}, SocketOf(host_of_first));

@@ -16,7 +16,6 @@
 #include <random>
 #include <string>
 #include <thread>
-#include <variant>
 #include <vector>
 
 #include "src/base/file_descriptor.h"

@@ -6,13 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/host/calibration.h"
+#include "src/base/json_text.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace harmonaize::fuzz {
 namespace {
 
 std::string Written(const daemon::Calibration& calibration) {
-  return daemon::ToJson(calibration).dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  return JsonText(daemon::ToJson(calibration), 2);
 }
 
 void Run(std::string_view text) {

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/tenant/connection.h"
+#include "src/base/json_text.h"
 #include "src/ipc/control_socket.h"
 #include "src/ipc/messages.h"
 #include "src/ipc/profile_ring.h"
@@ -224,7 +225,7 @@ class Process {
 
   static void RequireDocument(const std::string& text, uint64_t bytes) {
     Require(text.size() == bytes, "a document is as long as it says");
-    const auto document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const auto document = ReadJson(text);
     Require(document.is_object(), "a document that can be read");
     RequireCleanTexts(document);
   }

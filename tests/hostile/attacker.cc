@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
+
 namespace harmonaize::testing {
 namespace {
 
@@ -71,12 +73,12 @@ bool Attacker::WasCutOff(HostileSession& session) {
 }
 
 void Attacker::InspectDocument(const std::string& document) {
-  const nlohmann::json report = nlohmann::json::parse(document, nullptr, false);
+  const nlohmann::json report = ReadJson(document);
   if (report.is_discarded()) return Report("a document of the daemon's is no JSON: " + document);
   if (!report.contains("tenants")) return;
   for (const nlohmann::json& tenant : report["tenants"]) {
     if (tenant.value("uid", uid_t{0}) != getuid()) {
-      Report("the status tells a tenant of another: " + tenant.dump());
+      Report("the status tells a tenant of another: " + JsonText(tenant));
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_document.h"
+#include "src/base/json_text.h"
 #include "src/ipc/operator_socket.h"
 
 namespace harmonaize::testing {
@@ -71,7 +72,7 @@ std::string DescribeDescriptors(const DaemonProcess& daemon) {
 Result<Holdings> FetchHoldings(const DaemonProcess& daemon) {
   HZ_ASSIGN_OR_RETURN(const std::string status,
                       FetchDaemonStatus(OperatorSocketPath(daemon.socket_path())));
-  const nlohmann::json report = nlohmann::json::parse(status, nullptr, false);
+  const nlohmann::json report = ReadJson(status);
   if (report.is_discarded()) return InternalError("the status is no JSON: {}", status);
   Holdings holdings;
   for (const nlohmann::json& tenant : report.at("tenants")) {

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "tests/hostile/attacks.h"
 
 namespace harmonaize::testing {
@@ -84,7 +85,7 @@ std::string RunRecord::ToJson(const AttackPlan& plan, const Field& field) const 
       {"log_bytes", log_bytes},
       {"rounds_per_second", {{"hostile", all.hostile}, {"burners", all.burners}}},
       {"findings", field.findings.Texts()}};
-  return document.dump(2, ' ', false, json::error_handler_t::replace);
+  return JsonText(document, 2);
 }
 
 void Tell(const Phase& phase) {

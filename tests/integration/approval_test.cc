@@ -17,6 +17,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "tests/integration/command_line.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/other_users.h"
@@ -84,7 +85,7 @@ std::string EventOf(const std::string& name, const std::string& socket) {
     const Ended events =
         RunCommand({"events", "--json", "--job", name, "--types", "maintenance.scheduled"}, socket);
     if (events.status == 0 && !events.output.empty()) {
-      return json::parse(events.output.substr(0, events.output.find('\n'))).at("id");
+      return ReadJson(events.output.substr(0, events.output.find('\n'))).at("id");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -184,7 +185,7 @@ TEST(Approval, IsGivenOnceAllJobsHaveAcknowledged) {
   Azure azure(R"("vm1")");
   const DaemonProcess daemon(ConfigFor(azure, true));
   RunTwoJobs(daemon.socket_path(), true, azure, 1);
-  EXPECT_EQ(json::parse(azure.approvals().at(0)).at("StartRequests").at(0).at("EventId"), "E1");
+  EXPECT_EQ(ReadJson(azure.approvals().at(0)).at("StartRequests").at(0).at("EventId"), "E1");
 }
 
 TEST(Approval, IsNotGivenWhileAJobHasNotAcknowledged) {

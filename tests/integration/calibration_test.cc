@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_document.h"
+#include "src/base/json_text.h"
 #include "src/planner/host_load.h"
 #include "tests/support/busy_processes.h"
 #include "tests/support/daemon_process.h"
@@ -33,7 +34,7 @@ constexpr auto kPatience = std::chrono::seconds(45);
 json Explain(const DaemonProcess& daemon, int ranks) {
   const Result<std::string> text = FetchDaemonExplanation(daemon.socket_path(), ranks);
   EXPECT_TRUE(text.ok()) << text.status().message();
-  return json::parse(*text);
+  return ReadJson(*text);
 }
 
 /// Waits until the daemon's calibration is as sure as wanted. Returns whether it is. Sets
@@ -65,7 +66,7 @@ uint64_t Reduce(const DaemonProcess& daemon, int ranks, int times) {
     if (rank != 0) return;
     const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
     ASSERT_TRUE(status.ok()) << status.status().message();
-    const json document = json::parse(*status);
+    const json document = ReadJson(*status);
     inline_operations = document["tenants"][0]["communicators"][0]["inline_operations"];
   });
   return inline_operations;
@@ -85,10 +86,10 @@ class StateFolder {
   }
   json Read() const {
     std::ifstream file(path_ + "/calibration.json");
-    return json::parse(std::string(std::istreambuf_iterator<char>(file), {}), nullptr, false);
+    return ReadJson(std::string(std::istreambuf_iterator<char>(file), {}));
   }
   void Write(const json& calibration) const {
-    std::ofstream(path_ + "/calibration.json") << calibration.dump();
+    std::ofstream(path_ + "/calibration.json") << JsonText(calibration);
   }
 
  private:
@@ -113,7 +114,7 @@ TEST(Calibration, OfABusyHostIsMeasuredAgainAtRest) {
     if (!WaitUntilSure(daemon, &disturbed)) {
       if (disturbed) GTEST_SKIP() << "others keep this machine busy";
       if (kSanitized) GTEST_SKIP() << "no two rounds of what a sanitizer slows down agree";
-      FAIL() << Explain(daemon, 3).at("calibration").dump(2);
+      FAIL() << JsonText(Explain(daemon, 3).at("calibration"), 2);
     }
     const json after = Explain(daemon, 3);
     EXPECT_EQ(after["calibration"]["again"]["wanted"], false);
@@ -149,7 +150,7 @@ TEST(Calibration, IsDoubtedWhereOperationsContradictIt) {
   state.Write(calibration);
   const DaemonProcess daemon(state.Config("[inline]\nenabled = false\n"));
   ASSERT_EQ(Explain(daemon, 2)["calibration"]["sure"], true);
-  const auto doubts = [&] { return Explain(daemon, 2)["calibration"]["doubts"].dump(); };
+  const auto doubts = [&] { return JsonText(Explain(daemon, 2)["calibration"]["doubts"]); };
   const auto deadline = steady_clock::now() + kPatience;
   LoadMeter meter;
   while (doubts() == "[]" && steady_clock::now() < deadline) {

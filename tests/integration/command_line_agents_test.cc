@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "include/harmonaize.h"
+#include "src/base/json_text.h"
 #include "tests/integration/command_on_job.h"
 #include "tests/support/cluster.h"
 #include "tests/support/eventually.h"
@@ -81,7 +82,7 @@ TEST_F(AgentsCommandTest, SaysWhyAnAgentHearsNothingOfItsJob) {
   EXPECT_EQ(LinesLike(listed, "agent-.* alone +this host +waiting .*"), 1) << listed;
   ExpectHolds(listed, "the job has no ranks on this host yet");
   EXPECT_EQ(RunOnJob({"agents", "llama"}).output, "no agents\n");
-  const json told = json::parse(RunOnJob({"agents", "alone", "--json"}).output);
+  const json told = ReadJson(RunOnJob({"agents", "alone", "--json"}).output);
   EXPECT_EQ(told.at("agents").size(), 1U);
   EXPECT_EQ(told.at("agents").at(0).at("places"), 3);
   // One that is stopped is not renewed.

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "tests/integration/command_line.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/hosts_case.h"
@@ -109,11 +110,11 @@ TEST(BashCompletion, KnowsTheOffersThatHaveNotEnded) {
   ASSERT_NCCL(ncclGetUniqueId(&id));
   ASSERT_NCCL(ncclCommInitRank(&communicator, 1, id, 0));
   const Ended jobs = RunCommand({"jobs", "--json"}, socket);
-  const std::string job = nlohmann::json::parse(jobs.output).at("jobs").at(0).at("id");
+  const std::string job = ReadJson(jobs.output).at("jobs").at(0).at("id");
   const Ended made =
       RunCommand({"offer", "make", job, "grow", "--within", "10min", "--json"}, socket);
   ASSERT_EQ(made.status, 0) << made.error;
-  const std::string offer = nlohmann::json::parse(made.output).at("id");
+  const std::string offer = ReadJson(made.output).at("id");
   for (const char* const verb : {"accept", "take"}) {
     EXPECT_EQ(CompletedByBash({"offer", verb, "of"}, socket), (Words{offer}));
   }

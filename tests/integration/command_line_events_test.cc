@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "tests/integration/command_line.h"
 #include "tests/integration/restarting_daemon.h"
 #include "tests/support/daemon_process.h"
@@ -24,7 +25,7 @@ using nlohmann::json;
 std::vector<json> EventsIn(const std::string& text) {
   std::vector<json> events;
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) events.push_back(json::parse(line));
+  for (std::string line; std::getline(lines, line);) events.push_back(ReadJson(line));
   return events;
 }
 

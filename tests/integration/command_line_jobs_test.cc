@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "tests/integration/command_line.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/hosts_case.h"
@@ -45,7 +46,7 @@ TEST(JobsCommand, ShowsJobsWithTheirNamesKindsAndRanks) {
                 1)
           << list.output;
       const Ended document = RunCommand({"jobs", "--json"}, daemon.socket_path());
-      const json jobs = json::parse(document.output).at("jobs");
+      const json jobs = ReadJson(document.output).at("jobs");
       EXPECT_EQ(jobs.size(), 1u);
       const std::string id = jobs.at(0).at("id");
       for (const std::string& which : {id, id.substr(0, 8), std::string("my llama")}) {
@@ -56,7 +57,7 @@ TEST(JobsCommand, ShowsJobsWithTheirNamesKindsAndRanks) {
         EXPECT_EQ(LinesLike(one.output, "[0-9a-f]{8} .* ready +0-2 +3 .*"), 1) << one.output;
       }
       const Ended details = RunCommand({"jobs", "my llama", "--json"}, daemon.socket_path());
-      const json communicator_here = json::parse(details.output).at("communicators").at(0);
+      const json communicator_here = ReadJson(details.output).at("communicators").at(0);
       EXPECT_EQ(communicator_here.at("size"), 3);
       const std::string short_id = communicator_here.at("id");
       const Ended status = RunCommand({"status"}, daemon.socket_path());

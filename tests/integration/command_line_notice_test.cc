@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/json_text.h"
 #include "tests/integration/operator_commands.h"
 #include "tests/integration/restarting_daemon.h"
 #include "tests/support/daemon_process.h"
@@ -23,7 +24,7 @@ namespace {
 std::vector<json> EventsOf(const std::string& types) {
   std::vector<json> events;
   std::istringstream lines(Output({"events", "--json", "--types", types}));
-  for (std::string line; std::getline(lines, line);) events.push_back(json::parse(line));
+  for (std::string line; std::getline(lines, line);) events.push_back(ReadJson(line));
   return events;
 }
 
@@ -269,7 +270,7 @@ TEST(AuditLog, SaysWhatOperatorsHaveAnnouncedBegunAndCalledOff) {
   std::ifstream file(daemon.state_path() + "/audit.log");
   std::vector<std::string> changes;
   for (std::string line; std::getline(file, line);) {
-    const json entry = json::parse(line);
+    const json entry = ReadJson(line);
     changes.push_back(entry.value("id", "-") + " " + entry.value("state", "-") + " " +
                       std::to_string(entry.value("status", 0)));
   }

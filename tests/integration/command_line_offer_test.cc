@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "include/harmonaize.h"
+#include "src/base/json_text.h"
 #include "tests/integration/command_on_job.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/rank_runner.h"
@@ -29,7 +30,7 @@ class OfferCommandTest : public CommandOnJobTest {
     words.push_back("--json");
     const Ended ended = Run(words);
     EXPECT_EQ(ended.status, 0) << ended.error;
-    return json::parse(ended.output, nullptr, false);
+    return ReadJson(ended.output);
   }
 };
 
@@ -50,7 +51,7 @@ TEST_F(OfferCommandTest, AnOfferIsMadeListedCounteredAndTaken) {
   ExpectHolds(Run({"promises"}).output, id);
   ExpectHolds(Run({"promises"}).output, "  open\n");
   EXPECT_EQ(Offer({"withdraw", id, "--reason", "a host has failed"}).at("broken_by"), "provider");
-  const json promised = json::parse(Run({"promises", "--json"}).output);
+  const json promised = ReadJson(Run({"promises", "--json"}).output);
   EXPECT_EQ(promised.at("promises"), json::array());
   EXPECT_EQ(promised.at("offers").at(0).at("state"), "broken");
   EXPECT_EQ(Run({"offers"}).output, "no offers\n");
@@ -92,7 +93,7 @@ TEST_F(OfferCommandTest, AnOfferIsKeptToAndReplacedByAnother) {
 }
 
 TEST_F(OfferCommandTest, JobsAreFoundByTheBeginningOfTheirIdsThatTablesShow) {
-  const json jobs = json::parse(Run({"jobs", "--json"}).output);
+  const json jobs = ReadJson(Run({"jobs", "--json"}).output);
   const std::string job = jobs.at("jobs").at(0).at("id").get<std::string>().substr(0, 8);
   const json made = Offer({"make", job, "grow", "--within", "10min"});
   EXPECT_EQ(made.at("job_name"), "llama");

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "tests/integration/command_line.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/eventually.h"
@@ -43,7 +44,7 @@ TEST(ProfileCommand, ShowsJobsAndTheirCommunicators) {
     EXPECT_NE(shown.output.find(part), std::string::npos) << part << " in:\n" << shown.output;
   }
   const Ended document = RunCommand({"profile", "llama", "--json"}, socket);
-  EXPECT_EQ(json::parse(document.output).at("events"), 15);
+  EXPECT_EQ(ReadJson(document.output).at("events"), 15);
   const Ended unknown = RunCommand({"profile", "nobody"}, socket);
   EXPECT_EQ(unknown.status, 1);
   EXPECT_NE(unknown.error.find("there is no job 'nobody'"), std::string::npos) << unknown.error;

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "include/harmonaize.h"
+#include "src/base/json_text.h"
 #include "tests/integration/command_on_job.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/rank_runner.h"
@@ -41,7 +42,7 @@ TEST_F(TicketCommandTest, MakesATicketThatANewcomerIsLetWaitBy) {
   EXPECT_EQ(hzJoinJob("llama", ticket.c_str(), 0, &place), ncclInProgress);
   const Ended listed = Run({"list", "llama", "--json"});
   EXPECT_EQ(listed.status, 0) << listed.error;
-  const json list = json::parse(listed.output);
+  const json list = ReadJson(listed.output);
   EXPECT_EQ(list.at("waiting"), 1);
   EXPECT_EQ(list.at("tickets").at(0).at("uses"), 2);
   EXPECT_EQ(listed.output.find(ticket), std::string::npos);

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "tests/integration/command_line.h"
 #include "tests/integration/scripted_daemon.h"
 #include "tests/support/daemon_process.h"
@@ -37,7 +38,7 @@ TEST(TokenCommand, OrdersATokenAndPrintsItsSecretAlone) {
   EXPECT_EQ(request.find("POST /v1/tokens HTTP/1.1\r\n"), 0u) << request;
   ExpectHolds(request, "Content-Type: application/json\r\n");
   EXPECT_EQ(
-      json::parse(request.substr(request.find("\r\n\r\n"))),
+      ReadJson(request.substr(request.find("\r\n\r\n"))),
       json({{"scope", "tenant"}, {"tenant", "alice"}, {"days", 7.0}, {"note", "with \"quotes\""}}));
 }
 
@@ -93,7 +94,7 @@ TEST(TokenCommand, MakesListsAndRevokesAtARealDaemon) {
   EXPECT_EQ(made.status, 0) << made.error;
   EXPECT_EQ(LinesLike(made.output, "hz_[A-Za-z0-9_-]{43}"), 1) << made.output;
   const Ended list = RunCommand({"token", "list", "--json"}, socket);
-  const json tokens = json::parse(list.output).at("tokens");
+  const json tokens = ReadJson(list.output).at("tokens");
   ASSERT_EQ(tokens.size(), 1u);
   EXPECT_EQ(tokens.at(0).at("note"), "prometheus");
   EXPECT_EQ(list.output.find(made.output.substr(0, made.output.size() - 1)), std::string::npos);

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harmonaize.h"
+#include "src/base/json_text.h"
 #include "src/ipc/control_socket.h"
 #include "tests/integration/command_line.h"
 #include "tests/support/eventually.h"
@@ -203,13 +204,13 @@ TEST_F(CommandsOfUsers, ShowHeldCheckpointsToTheirTenantAndTheOperatorAlone) {
     const Ran one = Command(kAlice, {"checkpoints", "held", "alices"});
     EXPECT_EQ(LinesLike(one.text, "1200 +whole .* +2 +2 +0 +[0-9.]+ KiB"), 1) << one.text;
     const Ran text = Command(kAlice, {"checkpoints", "held", "alices", "--json"});
-    const json document = json::parse(text.text, nullptr, false);
+    const json document = ReadJson(text.text);
     ASSERT_TRUE(document.is_object()) << text.text;
     EXPECT_EQ(document["checkpoints"][0]["step"], 1200);
     EXPECT_EQ(document["checkpoints"][0]["parts_here"], json({0, 1}));
     EXPECT_EQ(Command(kBob, {"checkpoints", "held"}).text, "no checkpoints\n");
     const std::string id =
-        json::parse(Command(kAlice, {"checkpoints", "held", "--json"}).text)["jobs"][0]["job"];
+        ReadJson(Command(kAlice, {"checkpoints", "held", "--json"}).text)["jobs"][0]["job"];
     for (const std::string& which : {std::string("alices"), id}) {
       const Ran foreign = Command(kBob, {"checkpoints", "held", which});
       EXPECT_EQ(foreign.status, 1);
@@ -226,7 +227,7 @@ TEST_F(CommandsOfUsers, FindHeldCheckpointsOfJobsThatTheDaemonHasForgotten) {
     const SystemDaemon daemon;
     ASSERT_EQ(SaveAsAlice(7), 0);
     const std::string id =
-        json::parse(Command(kAlice, {"checkpoints", "held", "--json"}).text)["jobs"][0]["job"];
+        ReadJson(Command(kAlice, {"checkpoints", "held", "--json"}).text)["jobs"][0]["job"];
     // The daemon remembers the last 64 of a tenant.
     ASSERT_EQ(RunShortJobsOfAlice(65), 0);
     EXPECT_EQ(Command(kAlice, {"jobs", "alices"}).status, 1);
@@ -303,12 +304,12 @@ TEST_F(CommandsOfUsers, ShowATenantItsOwnHangsAndNobodyElsesProcesses) {
     EXPECT_EQ(LinesLike(stuck.text, "alices .* 1 +not_called +stopped .*"), 1) << stuck.text;
     EXPECT_EQ(Command(kBob, {"status", "--stuck"}).text, "nothing hangs\n");
     ExpectHolds(Command(0, {"status", "--stuck"}).text, "not_called");
-    const json of_alice = json::parse(Command(kAlice, {"status", "--ras"}).text);
+    const json of_alice = ReadJson(Command(kAlice, {"status", "--ras"}).text);
     EXPECT_EQ(of_alice.at("communicators").at(0).at("ranks").at(1).at("pid"), -1);
-    EXPECT_EQ(json::parse(Command(kBob, {"status", "--ras"}).text).at("communicators_count"), 0);
+    EXPECT_EQ(ReadJson(Command(kBob, {"status", "--ras"}).text).at("communicators_count"), 0);
     pid_t stopped = 0;
     std::ifstream("/tmp/stopped") >> stopped;
-    const json of_all = json::parse(Command(0, {"status", "--ras"}).text);
+    const json of_all = ReadJson(Command(0, {"status", "--ras"}).text);
     EXPECT_EQ(of_all.at("communicators").at(0).at("ranks").at(1).at("pid"), stopped);
     ASSERT_GT(stopped, 1);
     kill(stopped, SIGCONT);
@@ -351,7 +352,7 @@ int RunWithRanksAs(uid_t user, const std::string& job, const std::function<void(
 std::string EventIdOf(uid_t user, const std::string& type) {
   const Ran events = Command(user, {"events", "--json", "--types", type});
   EXPECT_EQ(LinesLike(events.text, ".+"), 1) << events.text;
-  return json::parse(events.text).at("id");
+  return ReadJson(events.text).at("id");
 }
 
 TEST_F(CommandsOfUsers, AnswerAndReadPromisesOfTheirOwnAlone) {
@@ -372,12 +373,12 @@ TEST_F(CommandsOfUsers, AnswerAndReadPromisesOfTheirOwnAlone) {
     EXPECT_EQ(Command(0, {"events", "--acknowledge", of_alice}).status, 1)
         << "an operator answers for no tenant";
     EXPECT_EQ(Command(kAlice, {"events", "--acknowledge", of_alice}).status, 0);
-    const json alices = json::parse(Command(kAlice, {"promises", "--json"}).text);
+    const json alices = ReadJson(Command(kAlice, {"promises", "--json"}).text);
     EXPECT_EQ(alices.at("promises").at(0).at("told").size(), 1u);
-    EXPECT_EQ(alices.dump().find("tenant"), std::string::npos) << alices;
-    EXPECT_EQ(alices.dump().find("source"), std::string::npos) << alices;
-    EXPECT_EQ(json::parse(Command(kCarol, {"promises", "--json"}).text).at("promises").size(), 0u);
-    const json all = json::parse(Command(0, {"promises", "--json"}).text);
+    EXPECT_EQ(JsonText(alices).find("tenant"), std::string::npos) << alices;
+    EXPECT_EQ(JsonText(alices).find("source"), std::string::npos) << alices;
+    EXPECT_EQ(ReadJson(Command(kCarol, {"promises", "--json"}).text).at("promises").size(), 0u);
+    const json all = ReadJson(Command(0, {"promises", "--json"}).text);
     EXPECT_EQ(all.at("promises").at(0).at("told").size(), 2u);
     for (const std::vector<std::string>& words : {std::vector<std::string>{"drain"},
                                                   {"drain", "--show"},
@@ -408,7 +409,7 @@ TEST_F(CommandsOfUsers, ReadAndAnswerOffersToTheirOwnJobsAlone) {
     const Ran made = Command(
         0, {"offer", "make", "alices", "grow", "--ranks", "2", "--within", "10min", "--json"});
     ASSERT_EQ(made.status, 0) << made.text;
-    const std::string id = json::parse(made.text).at("id");
+    const std::string id = ReadJson(made.text).at("id");
     EXPECT_EQ(Command(kBob, {"offers", "--all"}).text, "no offers\n");
     EXPECT_EQ(Command(kBob, {"offers", "--job", "alices"}).text, "no offers\n");
     for (const char* const verb : {"accept", "decline", "counter"}) {

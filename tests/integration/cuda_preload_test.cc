@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 
 #include "include/harmonaize.h"
+#include "src/base/json_text.h"
 #include "tests/integration/command_line.h"
 #include "tests/support/cluster.h"
 #include "tests/support/daemon_process.h"
@@ -91,7 +92,7 @@ class CudaPreload : public ::testing::Test {
   /// The communicators in `harmonaize status`.
   json Communicators() const {
     const Ended ended = RunCommand({"status", "--json"}, daemon_->socket_path());
-    const json status = json::parse(ended.output, nullptr, false);
+    const json status = ReadJson(ended.output);
     json all = json::array();
     if (!status.is_object()) return all;
     for (const json& tenant : status["tenants"]) {

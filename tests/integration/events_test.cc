@@ -16,6 +16,7 @@
 
 #include "harmonaize.h"
 #include "nccl.h"
+#include "src/base/json_text.h"
 #include "tests/support/cluster.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/hosts_case.h"
@@ -37,7 +38,7 @@ json NextEvent(hzSubscription_t subscription, std::string* id = nullptr) {
   EXPECT_EQ(result, ncclSuccess) << ncclGetLastError(nullptr);
   if (result != ncclSuccess) return nullptr;
   if (id != nullptr) *id = event.id;
-  return json::parse(event.json);
+  return ReadJson(event.json);
 }
 
 /// Has two ranks disagree about an all-reduce, which both are told, as an event too.
@@ -155,7 +156,7 @@ TEST(Events, AllHostsOfAJobHearTheSame) {
     if (rank >= 2) Disagree(rank - 2, pair);
     hzEvent_t event;
     EXPECT_NCCL(hzNextEvent(events, kPatienceMs, &event));
-    const std::string id = json::parse(event.json).at("id");
+    const std::string id = ReadJson(event.json).at("id");
     id.copy(ids->by_rank[static_cast<size_t>(rank)].data(), 79);
     EXPECT_EQ(hzNextEvent(events, 100, &event), ncclInProgress) << "once";
     EXPECT_NCCL(hzUnsubscribe(events));

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "include/harmonaize.h"
+#include "src/base/json_text.h"
 #include "src/ipc/operator_socket.h"
 #include "tests/support/cluster.h"
 #include "tests/support/daemon_http.h"
@@ -35,9 +36,9 @@ constexpr char kJob[] = "elastic";
 
 Answer Call(const std::string& socket, const std::string& method, const std::string& target,
             const json& body = nullptr) {
-  return Ask(
-      socket,
-      {.method = method, .target = target, .body = body.is_null() ? std::string() : body.dump()});
+  return Ask(socket, {.method = method,
+                      .target = target,
+                      .body = body.is_null() ? std::string() : JsonText(body)});
 }
 
 /// An agent of a test, which is renewed whenever it is looked at.
@@ -127,15 +128,15 @@ TEST(Agents, AHostWithoutRanksTakesPartInAJobByATicket) {
       const json elsewhere = Call(ranks_at, "GET", "/v1/agents").second.at("elsewhere");
       EXPECT_EQ(elsewhere.size(), 1U) << elsewhere;
       EXPECT_EQ(elsewhere.at(0).value("places", 0), 2) << elsewhere;
-      EXPECT_EQ(elsewhere.dump().find("127.0.0"), std::string::npos) << elsewhere;
-      EXPECT_EQ(elsewhere.dump().find("tenant"), std::string::npos) << elsewhere;
+      EXPECT_EQ(JsonText(elsewhere).find("127.0.0"), std::string::npos) << elsewhere;
+      EXPECT_EQ(JsonText(elsewhere).find("tenant"), std::string::npos) << elsewhere;
       const Answer to_operators = Call(OperatorSocketPath(ranks_at), "GET", "/v1/agents");
       const std::string address = to_operators.second.at("elsewhere").at(0).value("address", "");
       EXPECT_TRUE(address.starts_with("127.0.0.2:")) << to_operators.second;
       // What was said of the job is known there.
       EXPECT_TRUE(Eventually(kAgentWait, [&] {
         const Answer stated = Call(agent_at, "GET", "/v1/jobs/elastic/requirements");
-        return stated.second.dump().find("most_ranks") != std::string::npos;
+        return JsonText(stated.second).find("most_ranks") != std::string::npos;
       }));
       const json order = {{"job", kJob}, {"kind", "grow"}, {"ranks", 2}, {"within_seconds", 60}};
       json too_many = order;
@@ -143,7 +144,7 @@ TEST(Agents, AHostWithoutRanksTakesPartInAJobByATicket) {
       const std::string operators = OperatorSocketPath(agent_at);
       const Answer refused = Call(operators, "POST", "/v1/offers", too_many);
       EXPECT_EQ(refused.first, 409) << refused.second;
-      EXPECT_NE(refused.second.dump().find("at most 2 more ranks"), std::string::npos)
+      EXPECT_NE(JsonText(refused.second).find("at most 2 more ranks"), std::string::npos)
           << refused.second;
       const Answer made = Call(operators, "POST", "/v1/offers", order);
       EXPECT_EQ(made.first, 200) << made.second;
@@ -305,7 +306,7 @@ TEST(Agents, AreNothingToAnotherUser) {
           if (refused.first == 201) {
             Call(agent_at, "DELETE", "/v1/agents/" + refused.second.value("id", ""));
           }
-          return refused.second.dump().find("register agents too often") != std::string::npos;
+          return JsonText(refused.second).find("register agents too often") != std::string::npos;
         }));
         EXPECT_EQ(refused.first, 429) << refused.second;
         return ::testing::Test::HasFailure() ? 1 : 0;

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harmonaize.h"
+#include "src/base/json_text.h"
 #include "src/ipc/operator_socket.h"
 #include "tests/support/cluster.h"
 #include "tests/support/daemon_http.h"
@@ -35,9 +36,9 @@ constexpr char kAdvisedJob[] = "advised";
 
 Answer AskAt(const std::string& socket, const std::string& method, const std::string& target,
              const json& body = nullptr) {
-  return Ask(
-      socket,
-      {.method = method, .target = target, .body = body.is_null() ? std::string() : body.dump()});
+  return Ask(socket, {.method = method,
+                      .target = target,
+                      .body = body.is_null() ? std::string() : JsonText(body)});
 }
 
 std::string AdvisedPath(const std::string& rest) {
@@ -77,7 +78,7 @@ std::vector<std::string> HeardAt(const std::string& socket, const std::string& w
   std::vector<std::string> heard;
   for (const json& event : page.second.at("events")) {
     const json& data = event.at("data");
-    if (data.at("why") == why) heard.push_back(data.value("ranks", json::array()).dump());
+    if (data.at("why") == why) heard.push_back(JsonText(data.value("ranks", json::array())));
   }
   return heard;
 }

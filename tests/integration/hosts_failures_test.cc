@@ -18,6 +18,7 @@
 #include "cli/daemon_document.h"
 #include "harmonaize.h"
 #include "src/base/file_descriptor.h"
+#include "src/base/json_text.h"
 #include "tests/support/eventually.h"
 #include "tests/support/hosts_case.h"
 #include "tests/support/late_pages.h"
@@ -432,11 +433,11 @@ TEST_F(HostsTest, ARankThatDoesNotGetOnWithAMessageIsReported) {
 std::string WaitingAt(DaemonProcess& daemon) {
   const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
   EXPECT_TRUE(status.ok()) << status.status().message();
-  const nlohmann::json report = nlohmann::json::parse(*status);
+  const nlohmann::json report = ReadJson(*status);
   std::string waiting;
   for (const auto& tenant : report.at("tenants")) {
     for (const auto& communicator : tenant.at("communicators")) {
-      if (!communicator.at("waiting").empty()) waiting += communicator.at("waiting").dump();
+      if (!communicator.at("waiting").empty()) waiting += JsonText(communicator.at("waiting"));
     }
   }
   return waiting;

@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harmonaize.h"
+#include "src/base/json_text.h"
 #include "src/ipc/operator_socket.h"
 #include "tests/integration/restarting_daemon.h"
 #include "tests/support/cluster.h"
@@ -35,9 +36,9 @@ constexpr double kLongestWait = 20;
 
 Answer AskTenants(const std::string& socket, const std::string& method, const std::string& target,
                   const json& body = nullptr) {
-  return Ask(
-      socket,
-      {.method = method, .target = target, .body = body.is_null() ? std::string() : body.dump()});
+  return Ask(socket, {.method = method,
+                      .target = target,
+                      .body = body.is_null() ? std::string() : JsonText(body)});
 }
 
 Answer AskOperators(const std::string& socket, const std::string& target, const json& body) {
@@ -244,7 +245,7 @@ TEST(Offers, AreHeardAndAnsweredInC) {
     EXPECT_STREQ(offer.state, "offered");
     EXPECT_EQ(offer.ranks, 4);
     EXPECT_EQ(offer.can_be_refused, 1);
-    EXPECT_EQ(json::parse(offer.json).at("purpose"), "free places");
+    EXPECT_EQ(ReadJson(offer.json).at("purpose"), "free places");
     EXPECT_EQ(CountRanks(all), 2);
     if (rank == 1) {
       hzOfferTerms_t terms = HZ_OFFER_TERMS_INITIALIZER;

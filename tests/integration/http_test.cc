@@ -16,6 +16,7 @@
 
 #include "harmonaize.h"
 #include "nccl.h"
+#include "src/base/json_text.h"
 #include "src/ipc/operator_socket.h"
 #include "tests/support/cluster.h"
 #include "tests/support/daemon_http.h"
@@ -89,7 +90,7 @@ TEST(Http, AnAnswerAtOneHostReachesTheOneThatAnnounced) {
     }
     hzEvent_t event;
     EXPECT_NCCL(hzNextEvent(events, kAnsweredWithinMs, &event));
-    EXPECT_EQ(json::parse(event.json).at("data").at("ranks"), json::array({1}));
+    EXPECT_EQ(ReadJson(event.json).at("data").at("ranks"), json::array({1}));
     if (rank == 2) {
       EXPECT_NCCL(hzAcknowledge(event.id));
       EXPECT_NCCL(hzExtend(event.id, 60));
@@ -134,11 +135,11 @@ TEST(Http, AnnouncedMaintenanceReachesTheRanksOfAJob) {
     }
     hzEvent_t event;
     EXPECT_NCCL(hzNextEvent(events, kAnsweredWithinMs, &event));
-    const json heard = json::parse(event.json);
+    const json heard = ReadJson(event.json);
     EXPECT_EQ(heard.at("type"), "io.harmonaize.maintenance.scheduled");
     EXPECT_EQ(heard.at("data").at("ranks"), json::array({0, 1}));
     EXPECT_EQ(heard.at("data").at("kind"), "pause");
-    EXPECT_EQ(heard.dump().find("disks"), std::string::npos) << "the text is for operators";
+    EXPECT_EQ(JsonText(heard).find("disks"), std::string::npos) << "the text is for operators";
     if (rank == 1) {
       EXPECT_NCCL(hzAcknowledge(event.id));
       EXPECT_NCCL(hzAcknowledge(event.id));
@@ -159,7 +160,7 @@ TEST(Http, AnnouncedMaintenanceReachesTheRanksOfAJob) {
     EXPECT_NCCL(JoinNamed("later", 2, rank, &later));
     EXPECT_NCCL(hzSubscribe(later, nullptr, "", nullptr, nullptr, &events));
     EXPECT_NCCL(hzNextEvent(events, kAnsweredWithinMs, &event));
-    EXPECT_EQ(json::parse(event.json).at("type"), "io.harmonaize.maintenance.scheduled");
+    EXPECT_EQ(ReadJson(event.json).at("type"), "io.harmonaize.maintenance.scheduled");
     EXPECT_NCCL(hzUnsubscribe(events));
     EXPECT_EQ(CountRanks(communicator), 2);
     return 0;
@@ -181,7 +182,7 @@ TEST(Http, AHostIsNamedByItsMachinesNameToo) {
   }
   const auto [status, refusal] = ask("/v1/hosts/" + std::string(name) + "x/maintenance");
   EXPECT_EQ(status, 404);
-  ExpectHolds(refusal.dump(), std::string("the host '") + name + "' alone");
+  ExpectHolds(JsonText(refusal), std::string("the host '") + name + "' alone");
 }
 
 TEST(Http, OperatorsTellJobsWhatFitsTheSchema) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_document.h"
+#include "src/base/json_text.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/rank_runner.h"
 
@@ -26,7 +27,7 @@ struct Counts {
 Counts CountsOf(const DaemonProcess& daemon) {
   const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
   EXPECT_TRUE(status.ok()) << status.status().message();
-  const auto document = nlohmann::json::parse(*status);
+  const auto document = ReadJson(*status);
   const auto& communicator = document["tenants"][0]["communicators"][0];
   return {communicator["inline_operations"], communicator["inline_bytes"],
           communicator["operations"]};
@@ -109,7 +110,7 @@ TEST(InlineSteering, KeepsTheCalibrationInTheStateDirectory) {
   EXPECT_TRUE(std::filesystem::exists(path));
   const Result<std::string> text = FetchDaemonExplanation(daemon.socket_path(), 2);
   ASSERT_TRUE(text.ok()) << text.status().message();
-  EXPECT_EQ(nlohmann::json::parse(*text)["calibration"]["state_path"], daemon.folder() + "/state");
+  EXPECT_EQ(ReadJson(*text)["calibration"]["state_path"], daemon.folder() + "/state");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_document.h"
+#include "src/base/json_text.h"
 #include "tests/support/cluster.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/hosts_case.h"
@@ -48,7 +49,7 @@ std::set<int> GangsOf(const DaemonProcess& daemon, const char* what) {
   const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
   EXPECT_TRUE(status.ok()) << status.status().message();
   std::set<int> gangs;
-  const auto document = nlohmann::json::parse(*status);
+  const auto document = ReadJson(*status);
   for (const auto& tenant : document.at("tenants")) {
     for (const auto& one : tenant.at(what)) gangs.insert(one.at("gang").get<int>());
   }
@@ -82,7 +83,7 @@ std::map<std::string, int> JobsAt(const DaemonProcess& daemon) {
   const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
   EXPECT_TRUE(status.ok()) << status.status().message();
   std::map<std::string, int> jobs;
-  const auto document = nlohmann::json::parse(*status);
+  const auto document = ReadJson(*status);
   for (const auto& tenant : document.at("tenants")) {
     for (const auto& one : tenant.at("communicators")) ++jobs[one.at("job").get<std::string>()];
   }

@@ -11,6 +11,7 @@
 
 #include "harmonaize.h"
 #include "nccl.h"
+#include "src/base/json_text.h"
 #include "tests/support/cluster.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/hosts_case.h"
@@ -58,7 +59,7 @@ TEST_F(NatsTest, WhatHappensToAJobIsPublished) {
     if (!message.subject.ends_with(".mismatch.detected")) continue;
     EXPECT_TRUE(message.subject.starts_with(fmt::format("harmonaize.events.uid_20{}.", getuid())))
         << message.subject;
-    const nlohmann::json event = nlohmann::json::parse(message.content);
+    const nlohmann::json event = ReadJson(message.content);
     EXPECT_EQ(event.at("id"), message.id);
     EXPECT_EQ(event.at("data").at("operation"), fmt::format("#{}", mismatches++)) << "in order";
   }

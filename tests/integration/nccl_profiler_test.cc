@@ -20,6 +20,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "src/ipc/operator_socket.h"
 #include "src/ipc/profile_ring.h"
 #include "tests/support/daemon_http.h"
@@ -102,12 +103,12 @@ TYPED_TEST(NcclProfiler, TellsOfTwoCommunicatorsAtOnce) {
             0);
   constexpr uint64_t expected = 20 * 3 + 1;
   const json profile = ProfileWith(daemon.socket_path(), "llama", expected);
-  EXPECT_EQ(profile.at("lost"), 0) << profile.dump(1);
+  EXPECT_EQ(profile.at("lost"), 0) << JsonText(profile, 1);
   EXPECT_EQ(profile.at("malformed"), 0);
   EXPECT_EQ(profile.at("events"), expected);
 
   const json all_reduce = RowOf(profile, "world", "collective");
-  ASSERT_TRUE(all_reduce.is_object()) << profile.dump(1);
+  ASSERT_TRUE(all_reduce.is_object()) << JsonText(profile, 1);
   EXPECT_EQ(all_reduce.at("function"), "AllReduce");
   EXPECT_EQ(all_reduce.at("algorithm"), "RING");
   EXPECT_EQ(all_reduce.at("protocol"), "SIMPLE");
@@ -246,7 +247,7 @@ TYPED_TEST(NcclProfiler, AForkedChildTellsOfItsOwnEventsAlone) {
                      }),
             0);
   const json profile = ProfileWith(daemon.socket_path(), "forking", 7);
-  EXPECT_EQ(profile.at("events"), 7) << profile.dump(1);
+  EXPECT_EQ(profile.at("events"), 7) << JsonText(profile, 1);
   EXPECT_EQ(RowOf(profile, "child", "group").at("events"), 1);
   EXPECT_EQ(RowOf(profile, "parent", "group").at("events"), 1);
 }
@@ -308,7 +309,7 @@ TEST(NcclProfilerThreads, KernelsEndElsewhere) {
   const json profile = ProfileWith(daemon.socket_path(), "elsewhere", kOperations);
   EXPECT_EQ(profile.at("events"), kOperations);
   const json row = RowOf(profile, "world", "collective");
-  EXPECT_EQ(row.at("timed"), "gpu") << profile.dump(1);
+  EXPECT_EQ(row.at("timed"), "gpu") << JsonText(profile, 1);
   EXPECT_EQ(row.at("events"), kOperations);
   EXPECT_EQ(RowOf(profile, "world", "kernel").at("events"), 2 * kOperations);
 }
@@ -412,7 +413,7 @@ TEST(NcclProfilerJobs, ProcessesWithoutAJobAreOfTheirFirstCommunicator) {
   EXPECT_TRUE(Eventually(kReadWithin, [&] {
     jobs = Ask(daemon.socket_path(), {.target = "/v1/profiles"}).second.at("jobs");
     return jobs.size() == 1 && jobs.at(0).at("events") == 6;
-  })) << jobs.dump(1);
+  })) << JsonText(jobs, 1);
 }
 
 /// A process of a user's that has told of an all-reduce and goes on.
@@ -452,7 +453,7 @@ Answer AskAs(uid_t user, const std::string& socket, const std::string& target) {
   EXPECT_EQ(pipe(result), 0);
   const pid_t child = StartAs(user, [&] {
     const Answer answer = Ask(socket, {.target = target});
-    const std::string text = std::to_string(answer.first) + answer.second.dump();
+    const std::string text = std::to_string(answer.first) + JsonText(answer.second);
     EXPECT_EQ(write(result[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
     return 0;
   });
@@ -465,7 +466,7 @@ Answer AskAs(uid_t user, const std::string& socket, const std::string& target) {
   close(result[0]);
   EXPECT_EQ(StatusOf(child), 0);
   if (text.size() < 3) return {0, nullptr};
-  return {std::stoi(text.substr(0, 3)), json::parse(text.substr(3), nullptr, false)};
+  return {std::stoi(text.substr(0, 3)), ReadJson(text.substr(3))};
 }
 
 TEST(NcclProfilerUsers, SeeTheirOwnJobsAndOperatorsAll) {

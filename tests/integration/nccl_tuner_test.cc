@@ -23,6 +23,8 @@
 
 #include "plugins/nccl-profiler/v4.h"
 #include "plugins/nccl-tuner/tuner_abi.h"
+#include "src/base/json_text.h"
+#include "src/base/json_text.h"
 #include "src/ipc/operator_socket.h"
 #include "src/ipc/tuning_reader.h"
 #include "tests/support/cluster.h"
@@ -168,8 +170,7 @@ json StatusOfTuning(const std::string& socket_path) {
   // The document is the message's tail.
   const size_t bytes = DecodeHeader(reply->bytes)->tail_bytes;
   const auto* const text = reinterpret_cast<const char*>(reply->bytes.data());
-  const json status =
-      json::parse(text + reply->bytes.size() - bytes, text + reply->bytes.size(), nullptr, false);
+  const json status = ReadJson({text + reply->bytes.size() - bytes, bytes});
   return status.is_object() ? status.value("nccl_tuning", json::object()) : json::object();
 }
 
@@ -276,7 +277,7 @@ TEST_F(TunedHostsTest, EachVersionIsAdvised) {
   EXPECT_TRUE(Eventually(kLongestWait, [&] {
     const std::vector<json> homes = Homes();
     return homes.size() == 2 && homes[0].at("known_ranks") == 2 && homes[1].at("known_ranks") == 2;
-  })) << json(Homes()).dump();
+  })) << JsonText(json(Homes()));
   EXPECT_EQ(TuningAt(0).at("here").size(), 2u);
   EXPECT_EQ(Homes()[0].at("stays_as_it_is"), "");
   // Links carry what the file says.
@@ -504,7 +505,7 @@ TEST_F(TunedHostsTest, UsersWithTheSameNumberHaveNothingInCommon) {
     std::map<uint32_t, int> ranks;
     for (const json& one : tuning.at("here")) ranks[one.at("user")] += one.value("ranks_here", 0);
     return ranks == std::map<uint32_t, int>{{0, 1}, {kAlice, 2}, {kBob, 2}};
-  })) << TuningAt(0).dump();
+  })) << JsonText(TuningAt(0));
   const pid_t reader = StartAs(kAlice, [&] {
     const json tuning = StatusOfTuning(Socket(0));
     EXPECT_EQ(tuning.at("here").size(), 1u);

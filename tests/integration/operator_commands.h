@@ -13,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "tests/integration/command_line.h"
 
 namespace harmonaize::testing {
@@ -32,7 +33,7 @@ inline std::string Output(std::vector<std::string> words) {
 
 inline json Document(std::vector<std::string> words) {
   words.push_back("--json");
-  return json::parse(Output(std::move(words)), nullptr, false);
+  return ReadJson(Output(std::move(words)));
 }
 
 /// Announces maintenance, and returns its id.
@@ -65,7 +66,7 @@ inline json LastEvent(const std::string& type) {
     const std::string events = Output({"events", "--json", "--types", type});
     if (!events.empty()) {
       const size_t line = events.rfind('\n', events.size() - 2);
-      return json::parse(events.substr(line == std::string::npos ? 0 : line + 1));
+      return ReadJson(events.substr(line == std::string::npos ? 0 : line + 1));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

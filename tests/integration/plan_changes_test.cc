@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_document.h"
+#include "src/base/json_text.h"
 #include "tests/support/hosts_case.h"
 #include "tests/support/random_programme.h"
 #include "tests/support/rank_runner.h"
@@ -26,13 +27,13 @@ std::vector<nlohmann::json> ChangesAt(DaemonProcess& home) {
   const Result<std::string> status = FetchDaemonStatus(home.socket_path());
   EXPECT_TRUE(status.ok()) << status.status().message();
   std::vector<nlohmann::json> changes;
-  const auto report = nlohmann::json::parse(*status);
+  const auto report = ReadJson(*status);
   for (const auto& tenant : report.at("tenants")) {
     for (const auto& communicator : tenant.at("communicators")) {
       const auto id = std::to_string(communicator.at("id").get<uint64_t>());
       const Result<std::string> told = FetchCommunicatorExplanation(home.socket_path(), id);
       EXPECT_TRUE(told.ok()) << told.status().message();
-      const auto explained = nlohmann::json::parse(*told);
+      const auto explained = ReadJson(*told);
       if (!explained.value("home", false)) continue;
       for (const auto& change : explained.at("history")) changes.push_back(change);
     }

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/daemon_document.h"
+#include "src/base/json_text.h"
 #include "src/topology/fabric/fabric_file.h"
 #include "src/topology/inference/measurements.h"
 #include "tests/support/cluster.h"
@@ -30,7 +31,7 @@ constexpr double kShort = 0.05;
 std::string AddressOf(const DaemonProcess& daemon) {
   const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
   EXPECT_TRUE(status.ok()) << status.status().message();
-  return nlohmann::json::parse(*status).at("cluster").at("address").get<std::string>();
+  return ReadJson(*status).at("cluster").at("address").get<std::string>();
 }
 
 std::vector<std::string> Addresses(TestCluster& cluster) {

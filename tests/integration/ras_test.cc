@@ -21,6 +21,7 @@
 
 #include "nccl.h"
 #include "src/base/file_descriptor.h"
+#include "src/base/json_text.h"
 #include "tests/support/cluster.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/eventually.h"
@@ -114,7 +115,7 @@ class TwoRanks {
 };
 
 json JsonOf(uint16_t port) {
-  const json answer = json::parse(AskRas(port, false, "json"), nullptr, false);
+  const json answer = ReadJson(AskRas(port, false, "json"));
   EXPECT_FALSE(answer.is_discarded());
   return answer;
 }
@@ -205,7 +206,7 @@ TEST(Ras, StreamsEventsToWhoWatches) {
   EXPECT_NE(lifecycle.Line().find("] PEER_DEAD: "), std::string::npos) << "and nothing before";
   std::string object;
   while (object.find("\n}\n") == std::string::npos && !in_json.ended()) object += in_json.Line();
-  const json event = json::parse(object, nullptr, false);
+  const json event = ReadJson(object);
   ASSERT_FALSE(event.is_discarded()) << object;
   EXPECT_EQ(event["event"], "PEER_DEAD");
   EXPECT_EQ(event["ranks"], json::array({1}));
@@ -242,7 +243,7 @@ TEST(Ras, CountsRanksOfOtherHosts) {
   EXPECT_EQ(elsewhere["host"], "node-0");
   EXPECT_EQ(elsewhere["status"]["unresponsive"], false);
   // A process of rank 1's host does not tell where rank 0 is.
-  EXPECT_EQ(answer.dump().find("127.0.0."), std::string::npos);
+  EXPECT_EQ(JsonText(answer).find("127.0.0."), std::string::npos);
   close(stay[0]);
   close(stay[1]);
   for (const int status : ranks.Wait()) EXPECT_EQ(status, 0);
@@ -295,8 +296,7 @@ class RasUsers : public ::testing::Test {
   }
   /// Returns the names of the jobs of which the user is told.
   static std::vector<pid_t> ProcessesToldTo(uid_t user, uint16_t port) {
-    const json answer =
-        json::parse(As(user, [port] { return AskRas(port, false, "json"); }), nullptr, false);
+    const json answer = ReadJson(As(user, [port] { return AskRas(port, false, "json"); }));
     EXPECT_FALSE(answer.is_discarded());
     std::vector<pid_t> processes;
     for (const json& communicator : answer["communicators"]) {
@@ -488,7 +488,7 @@ TEST(RasStockClient, PrintsOurJobs) {
   }));
   const Ran in_json = run({"--format=json", "--timeout=3"});
   EXPECT_EQ(in_json.status, 0);
-  const json answer = json::parse(in_json.text, nullptr, false);
+  const json answer = ReadJson(in_json.text);
   ASSERT_FALSE(answer.is_discarded()) << in_json.text;
   EXPECT_EQ(answer["communicators"][0]["ranks_count"], 2);
   // It watches until the other side ends, which the test's kill of the daemon's makes it do.

@@ -16,6 +16,7 @@
 
 #include "cli/daemon_document.h"
 #include "include/harmonaize.h"
+#include "src/base/json_text.h"
 #include "src/ipc/operator_socket.h"
 #include "src/ipc/session_versions.h"
 #include "tests/integration/command_line.h"
@@ -58,7 +59,7 @@ void Speak(const std::string& versions) {
 Json StatusOf(const std::string& socket) {
   const Result<std::string> status = FetchDaemonStatus(socket);
   EXPECT_TRUE(status.ok()) << status.status().message();
-  return status.ok() ? Json::parse(*status) : Json::object();
+  return status.ok() ? ReadJson(*status) : Json::object();
 }
 
 /// Returns the version of the session of this process, as its daemon tells it.

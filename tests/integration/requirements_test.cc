@@ -19,6 +19,7 @@
 #include "cli/daemon_document.h"
 #include "harmonaize.h"
 #include "nccl.h"
+#include "src/base/json_text.h"
 #include "src/ipc/operator_socket.h"
 #include "tests/support/daemon_http.h"
 #include "tests/support/daemon_process.h"
@@ -439,7 +440,7 @@ TEST(Requirements, LateAfterDecidesWhenARankIsToldOfAsLate) {
     if (rank == 0) {
       EXPECT_NCCL(hzNextEvent(events, kAnsweredWithinMs, &event));
     }
-    EXPECT_EQ(json::parse(event.json).at("data").at("ranks"), json::array({1}));
+    EXPECT_EQ(ReadJson(event.json).at("data").at("ranks"), json::array({1}));
     return 0;
   });
   for (const int status : statuses) EXPECT_EQ(status, 0);
@@ -518,7 +519,7 @@ TEST(Requirements, ADeadlineThatIsMissedIsToldAndSoIsThatItIsKeptAgain) {
       }
       EXPECT_EQ(told, 1);
       if (rank != 0 || told == 0) return;
-      const json heard = json::parse(event.json);
+      const json heard = ReadJson(event.json);
       EXPECT_EQ(heard.at("type"), "io.harmonaize." + type);
       EXPECT_EQ(heard.at("data").at("requirement"), "deadline_us");
       EXPECT_EQ(heard.at("data").at("unit"), "seconds");
@@ -540,7 +541,7 @@ TEST(Requirements, InlineFalseSendsAllOperationsToTheDaemon) {
   const auto inline_operations = [&] {
     const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
     EXPECT_TRUE(status.ok()) << status.status().message();
-    const json document = json::parse(*status);
+    const json document = ReadJson(*status);
     const json& communicator = document.at("tenants").at(0).at("communicators").at(0);
     return communicator.at("inline_operations").get<uint64_t>();
   };

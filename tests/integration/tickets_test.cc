@@ -18,6 +18,7 @@
 
 #include "cli/daemon_document.h"
 #include "include/harmonaize.h"
+#include "src/base/json_text.h"
 #include "tests/support/cluster.h"
 #include "tests/support/daemon_http.h"
 #include "tests/support/hosts_case.h"
@@ -533,7 +534,7 @@ TEST(Tickets, AreNowhereToBeRead) {
          {"/v1/jobs", "/v1/jobs/elastic", "/v1/jobs/elastic/tickets", "/v1/events?from=start"}) {
       const Answer answer = Ask(socket, {.target = target});
       EXPECT_EQ(answer.first, 200) << target;
-      EXPECT_FALSE(Shows(answer.second.dump(), ticket)) << target;
+      EXPECT_FALSE(Shows(JsonText(answer.second), ticket)) << target;
     }
     const Result<std::string> status = FetchDaemonStatus(socket);
     EXPECT_TRUE(status.ok() && !Shows(*status, ticket));

@@ -11,6 +11,7 @@
 #include "cli/daemon_document.h"
 #include "harmonaize.h"
 #include "src/base/clock.h"
+#include "src/base/json_text.h"
 #include "src/base/looking.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/rank_runner.h"
@@ -28,7 +29,7 @@ struct Counts {
 Counts CountsOf(const DaemonProcess& daemon) {
   const Result<std::string> status = FetchDaemonStatus(daemon.socket_path());
   EXPECT_TRUE(status.ok()) << status.status().message();
-  const auto document = nlohmann::json::parse(*status);
+  const auto document = ReadJson(*status);
   Counts counts;
   for (const auto& process : document["tenants"][0]["processes"]) {
     counts.parts += process["operations"].get<uint64_t>();

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/file_descriptor.h"
+#include "src/base/json_text.h"
 #include "src/ipc/http_client.h"
 #include "src/ipc/http_socket.h"
 
@@ -37,7 +38,7 @@ inline Answer Ask(const std::string& daemon_socket, const HttpCall& call) {
   const Result<HttpReply> reply = CallHttp(socket, call, kAnsweredWithinMs);
   EXPECT_TRUE(reply.ok()) << reply.status().message();
   if (!reply.ok()) return {0, nullptr};
-  return {reply->status, nlohmann::json::parse(reply->body, nullptr, false)};
+  return {reply->status, ReadJson(reply->body)};
 }
 
 }  // namespace harmonaize::testing

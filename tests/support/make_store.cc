@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "src/base/small_file.h"
 #include "src/checkpoint/part_image.h"
 #include "src/store/commit.h"
@@ -32,7 +33,7 @@ struct Part {
 Result<std::vector<Part>> PartsIn(const std::string& path) {
   HZ_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kMostFileBytes));
   std::vector<Part> parts;
-  for (const nlohmann::json& one : nlohmann::json::parse(text)) {
+  for (const nlohmann::json& one : ReadJson(text)) {
     const auto rank = one.at("rank").get<size_t>();
     if (parts.size() <= rank) parts.resize(rank + 1);
     HZ_ASSIGN_OR_RETURN(const std::string bytes,

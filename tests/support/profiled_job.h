@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "tests/support/daemon_http.h"
 #include "tests/support/eventually.h"
 #include "tests/support/other_users.h"
@@ -51,7 +52,7 @@ inline nlohmann::json ProfileWith(const std::string& socket, const std::string& 
     if (!profile.is_object()) return false;
     return profile.at("events").get<uint64_t>() + profile.at("lost").get<uint64_t>() >= events;
   });
-  EXPECT_TRUE(came) << profile.dump(1);
+  EXPECT_TRUE(came) << JsonText(profile, 1);
   return profile;
 }
 

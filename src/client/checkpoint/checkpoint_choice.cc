@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/clean_text.h"
+#include "src/base/json_text.h"
 #include "src/base/time_text.h"
 #include "src/checkpoint/stored_checkpoint.h"
 #include "src/client/checkpoint/provider_store.h"
@@ -31,7 +32,7 @@ constexpr size_t kMostErrorBytes = 400;
 /// Returns that list as a document with a list.
 Result<json> SavesOf(Communicator& communicator) {
   HZ_ASSIGN_OR_RETURN(const std::string text, ListSaves(communicator));
-  json document = json::parse(text, nullptr, false);
+  json document = ReadJson(text);
   if (!document.is_object() || !document["checkpoints"].is_array()) {
     return InternalError("the daemon's list of checkpoints cannot be read");
   }
@@ -148,20 +149,18 @@ Result<CheckpointChoice> Choose(Communicator& communicator, const std::string& f
 
 std::string Encode(const Result<CheckpointChoice>& choice) {
   if (!choice.ok()) {
-    return json{{"code", static_cast<int>(choice.status().code())},
-                {"error", CleanText(choice.status().message(), kMostErrorBytes)}}
-        .dump();
+    return JsonText(json{{"code", static_cast<int>(choice.status().code())},
+                         {"error", CleanText(choice.status().message(), kMostErrorBytes)}});
   }
-  return json{{"step", choice->step},
-              {"save", fmt::format("{:016x}", choice->save)},
-              {"ranks", choice->ranks},
-              {"place", static_cast<int>(choice->place)}}
-      .dump();
+  return JsonText(json{{"step", choice->step},
+                       {"save", fmt::format("{:016x}", choice->save)},
+                       {"ranks", choice->ranks},
+                       {"place", static_cast<int>(choice->place)}});
 }
 
 /// Reads what rank 0 has told. It is a process of the same user, whose program may still be wrong.
 Result<CheckpointChoice> Decode(const std::string& text) {
-  const json told = json::parse(text, nullptr, false);
+  const json told = ReadJson(text);
   if (!told.is_object()) return InternalError("rank 0 has chosen a checkpoint in no known form");
   if (told.contains("error")) {
     const int code = told.value("code", 0);

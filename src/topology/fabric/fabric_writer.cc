@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "src/topology/fabric/fabric_file.h"
 
 namespace harmonaize {
@@ -12,7 +13,7 @@ namespace {
 
 /// TOML reads a string that JSON has quoted as a basic string.
 std::string Quoted(const std::string& text) {
-  return nlohmann::json(text).dump();
+  return JsonText(nlohmann::json(text));
 }
 
 std::string Rate(double bytes_per_second) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/clean_text.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -250,10 +251,10 @@ std::string FormatMeasurements(const Measurements& measurements) {
     }
     sets.push_back(std::move(transfers));
   }
-  return Json({{"hosts", std::move(hosts)},
-               {"round_trips", std::move(trips)},
-               {"concurrent", std::move(sets)}})
-             .dump(1, ' ', false, Json::error_handler_t::replace) +
+  return JsonText(Json({{"hosts", std::move(hosts)},
+                        {"round_trips", std::move(trips)},
+                        {"concurrent", std::move(sets)}}),
+                  1) +
          "\n";
 }
 

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "src/base/json_text.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize {
@@ -15,7 +16,7 @@ constexpr char kJobOfAgents[] = "3f9a01c2d4e5f60718293a4b5c6d7e8f";
 
 /// Returns an agent as the daemon tells a tenant of it.
 Json Attached() {
-  return Json::parse(R"({
+  return ReadJson(R"({
     "id": "agent-fb90c6f1b201fd16", "job": "3f9a01c2d4e5f60718293a4b5c6d7e8f", "name": "llama",
     "standing": "attached", "problem": null, "places": 4, "ranks_here": 2, "ranks": 6,
     "began": "2026-12-01T02:00:00.000000Z", "lease_seconds": 15, "gone_in_seconds": 14.4,
@@ -23,7 +24,7 @@ Json Attached() {
 }
 
 Json Elsewhere() {
-  return Json::parse(R"({"job": "3f9a01c2d4e5f60718293a4b5c6d7e8f", "name": "llama", "places": 8,
+  return ReadJson(R"({"job": "3f9a01c2d4e5f60718293a4b5c6d7e8f", "name": "llama", "places": 8,
                          "gone_in_seconds": 31.2})");
 }
 
@@ -62,7 +63,7 @@ TEST(AgentTable, SaysWhatIsWrongAndWhatTheAgentActsOn) {
   agent["problem"] = "the ticket is burnt";
   agent["gone_in_seconds"] = 3;
   agent["leave"] = {12, 13};
-  agent["offers"] = Json::parse(R"([{
+  agent["offers"] = ReadJson(R"([{
     "id": "offer-3f9a01c28be4d705", "kind": "grow", "state": "accepted", "ranks": 2, "which": [],
     "deadline": "2026-12-01T02:00:00.000000Z", "due": "2026-12-01T02:10:00.000000Z"}])");
   const std::string table = TableOfAgent(agent);
@@ -92,7 +93,7 @@ TEST(AgentTable, NamesThatATenantChoseCannotSteerTheTerminal) {
 
 TEST(AgentTable, TakesWhateverADaemonOfAnotherReleaseSays) {
   EXPECT_EQ(AgentTable(Json::object()), "no agents\n");
-  const Json odd = Json::parse(R"({"agents": [7, {}, {"offers": [3], "leave": [{}], "ties": "x"}],
+  const Json odd = ReadJson(R"({"agents": [7, {}, {"offers": [3], "leave": [{}], "ties": "x"}],
                                    "elsewhere": [null, {"address": 5, "gone_in_seconds": "x"}]})");
   EXPECT_EQ(LinesLike(AgentTable(odd), ".*this host.*"), 3);
   EXPECT_EQ(AgentsOfJob(odd, kJobOfAgents).at("agents").size(), 0U);

@@ -6,12 +6,13 @@
 
 #include "cli/checkpoints/advice_table.h"
 #include "cli/json_view.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
 
 Json AnAdvice() {
-  return Json::parse(R"({
+  return ReadJson(R"({
     "job": "3f9a01c28be4d7053f9a01c28be4d705", "name": "llama", "advised": true,
     "moments": [
       {"why": "reclaim", "fits": true, "now": false, "not_before": "2026-12-01T02:00:00.000000Z",
@@ -35,7 +36,7 @@ Json AnAdvice() {
 }
 
 std::string Shown(const Json& document) {
-  const Result<std::string> table = CheckpointAdviceTable(document.dump());
+  const Result<std::string> table = CheckpointAdviceTable(JsonText(document));
   EXPECT_TRUE(table.ok()) << table.status().message();
   return table.ok() ? *table : "";
 }

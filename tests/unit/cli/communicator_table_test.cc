@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/json_view.h"
+#include "src/base/json_text.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize {
@@ -40,14 +41,14 @@ TEST(CommunicatorTable, ShowsHostsAndPlans) {
 }
 
 TEST(CommunicatorTable, ShowsWhatTheJobWasGrantedOfLinks) {
-  Json document = Json::parse(kCommunicator);
-  EXPECT_EQ(CommunicatorTable(document.dump())->find("On links"), std::string::npos);
+  Json document = ReadJson(kCommunicator);
+  EXPECT_EQ(CommunicatorTable(JsonText(document))->find("On links"), std::string::npos);
   document["sharing"] = {{"priority", 2},
                          {"bandwidth_floor", 4e7},
                          {"bandwidth_cap", 6e7},
                          {"floor", "refused"},
                          {"why", "it is promised to others"}};
-  const Result<std::string> table = CommunicatorTable(document.dump());
+  const Result<std::string> table = CommunicatorTable(JsonText(document));
   ExpectHolds(
       table, "On links it has priority 2, a floor of 40 MB/s, which is refused, a cap of 60 MB/s.");
   ExpectHolds(table, "it is promised to others");
@@ -63,10 +64,10 @@ TEST(PlanHistoryTable, ShowsEachChangeWithItsReason) {
 }
 
 TEST(CommunicatorTable, ShowsTenantsPlansWithoutTheirWay) {
-  Json document = Json::parse(kCommunicator);
+  Json document = ReadJson(kCommunicator);
   document.erase("home");
   for (const char* const way : {"order", "hosts", "paths"}) document["plans"][0].erase(way);
-  const Result<std::string> table = CommunicatorTable(document.dump());
+  const Result<std::string> table = CommunicatorTable(JsonText(document));
   ExpectHolds(table, "ring  ");
   EXPECT_EQ(table->find("paths"), std::string::npos) << *table;
   EXPECT_EQ(table->find("another host"), std::string::npos) << "it has a history";

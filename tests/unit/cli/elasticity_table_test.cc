@@ -7,13 +7,14 @@
 #include <string>
 
 #include "cli/json_view.h"
+#include "src/base/json_text.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize {
 namespace {
 
 Json ADocument() {
-  return Json::parse(R"({
+  return ReadJson(R"({
     "enabled": true, "decides": true, "controller": "",
     "hosts": [{"host": "rack0-1", "places": 8, "free": 2, "coming": 1, "link_load": 0.25}],
     "jobs": [{"name": "llama", "tenant": "uid 1001", "goal": "fastest", "ranks": 4, "least_ranks": 2,
@@ -27,7 +28,7 @@ Json ADocument() {
 }
 
 std::string ShownOf(const Json& document) {
-  const Result<std::string> table = ElasticityTable(document.dump());
+  const Result<std::string> table = ElasticityTable(JsonText(document));
   return table.ok() ? *table : table.status().message();
 }
 

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "src/base/json_text.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize {
@@ -20,7 +21,7 @@ TEST(EventLine, ShowsAnEventInColumns) {
   EXPECT_EQ(EventHead({}),
             "time                      severity  type                   job       subject"
             "               text\n");
-  EXPECT_EQ(EventLine(Json::parse(kLate), {}),
+  EXPECT_EQ(EventLine(ReadJson(kLate), {}),
             "2026-11-26T08:30:00.123Z  WARN      rank.late              3f9a01c2  ranks/3"
             "               rank 3 has not called AllReduce #7 for 12 s\n");
 }
@@ -28,13 +29,13 @@ TEST(EventLine, ShowsAnEventInColumns) {
 TEST(EventLine, NamesTheTenantForOperators) {
   const EventLineStyle style{.tenants = true};
   EXPECT_NE(EventHead(style).find("job       tenant        subject"), std::string::npos);
-  EXPECT_NE(EventLine(Json::parse(kLate), style).find("3f9a01c2  uid 1000      ranks/3"),
+  EXPECT_NE(EventLine(ReadJson(kLate), style).find("3f9a01c2  uid 1000      ranks/3"),
             std::string::npos);
 }
 
 TEST(EventLine, ColoursTheSeverityAloneAndKeepsTheColumns) {
   const EventLineStyle style{.colours = true};
-  Json event = Json::parse(kLate);
+  Json event = ReadJson(kLate);
   EXPECT_NE(EventLine(event, style).find("  \033[33mWARN\033[0m      rank.late"),
             std::string::npos);
   event["severitytext"] = "INFO";
@@ -44,13 +45,13 @@ TEST(EventLine, ColoursTheSeverityAloneAndKeepsTheColumns) {
 }
 
 TEST(EventLine, SaysHostWhereNoJobIsMeant) {
-  Json event = Json::parse(kLate);
+  Json event = ReadJson(kLate);
   event["source"] = "/harmonaize/host";
   EXPECT_NE(EventLine(event, {}).find("  host      ranks/3"), std::string::npos);
 }
 
 TEST(EventLine, IsOneLineThatSteersNoTerminalWhateverTheEventHolds) {
-  Json event = Json::parse(kLate);
+  Json event = ReadJson(kLate);
   event["subject"] = "communicators/\033]0;owned\007\n";
   event["type"] = 7;
   event["time"] = "\033[2J";
@@ -71,7 +72,7 @@ constexpr char kMaintenance[] = R"({
 constexpr double kBeforeNine = 1795683599;  // 2026-11-26T08:59:59Z
 
 TEST(AnswerLine, SaysHowToAnswerUntilTheDeadline) {
-  const Json event = Json::parse(kMaintenance);
+  const Json event = ReadJson(kMaintenance);
   EXPECT_EQ(AnswerLine(event, {.now_seconds = kBeforeNine}),
             "    answer with: harmonaize events --acknowledge "
             "3f9a01c2d4e5f60718293a4b5c6d7e8f.00000000000000aa  (or --extend ID --by 10min)\n");
@@ -85,7 +86,7 @@ TEST(AnswerLine, SaysHowToAnswerUntilTheDeadline) {
 }
 
 TEST(AnswerLine, IsEmptyWhereTheDaemonSaysThatNothingCanBeAnsweredAnyMore) {
-  Json event = Json::parse(kMaintenance);
+  Json event = ReadJson(kMaintenance);
   event["time"] = "2026-11-26T08:00:00.000000Z";
   EventLineStyle style{.now_seconds = kBeforeNine, .known_until = "2026-11-26T08:00:01.000000Z"};
   EXPECT_EQ(AnswerLine(event, style), "");
@@ -97,7 +98,7 @@ TEST(AnswerLine, IsEmptyWhereTheDaemonSaysThatNothingCanBeAnsweredAnyMore) {
 }
 
 TEST(EventLine, EndsWithTheIdOfWhatWasAnnounced) {
-  Json event = Json::parse(kMaintenance);
+  Json event = ReadJson(kMaintenance);
   event["data"]["maintenance"] = "disks";
   ExpectHolds(EventLine(event, {}), "maintenance in 1 h (disks)\n");
   event["data"].erase("maintenance");
@@ -107,18 +108,18 @@ TEST(EventLine, EndsWithTheIdOfWhatWasAnnounced) {
 }
 
 TEST(AnswerLine, IsEmptyWhereNothingIsAsked) {
-  EXPECT_EQ(AnswerLine(Json::parse(kLate), {}), "");
+  EXPECT_EQ(AnswerLine(ReadJson(kLate), {}), "");
   EXPECT_EQ(AnswerLine(Json::array(), {}), "");
 }
 
 TEST(AnswerLine, IsForTheOwnEventsOfAnOperatorAlone) {
-  const Json event = Json::parse(kMaintenance);
+  const Json event = ReadJson(kMaintenance);
   EXPECT_NE(AnswerLine(event, {.tenants = true, .own_tenant = "uid 1000"}), "");
   EXPECT_EQ(AnswerLine(event, {.tenants = true, .own_tenant = "uid 0"}), "");
 }
 
 TEST(AnswerLine, OffersNothingForAShellThatIsNoId) {
-  Json event = Json::parse(kMaintenance);
+  Json event = ReadJson(kMaintenance);
   for (const char* const id : {"$(reboot).00000000000000aa", "a; b", "host.00000000000000aa", ""}) {
     event["id"] = id;
     EXPECT_EQ(AnswerLine(event, {}), "") << id;
@@ -126,7 +127,7 @@ TEST(AnswerLine, OffersNothingForAShellThatIsNoId) {
 }
 
 TEST(EventLine, LeavesATimeAsItIsWhoseFormIsAnother) {
-  Json event = Json::parse(kLate);
+  Json event = ReadJson(kLate);
   event["time"] = "2026-11-26T08:30:00Z";
   EXPECT_EQ(EventLine(event, {}).substr(0, 26), "2026-11-26T08:30:00Z      ");
 }

@@ -8,6 +8,7 @@
 
 #include "cli/status/pickle.h"
 #include "cli/status/ras_document.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -30,7 +31,7 @@ constexpr char kFlight[] = R"({"id": "3f9a01c2d4e5f60718293a4b5c6d7e8f", "name":
       {"rank": 1, "posted": 7, "ended": 7, "counts": {}, "operations": []}]}]})";
 
 const Json& FirstCommunicator() {
-  static const Json flight = Json::parse(kFlight);
+  static const Json flight = ReadJson(kFlight);
   return flight.at("communicators").at(0);
 }
 
@@ -65,8 +66,8 @@ TEST(FlightRecorder, HasWhatARankHasInFlight) {
 
 TEST(FlightRecorder, SurvivesWhatItDoesNotKnow) {
   for (const char* const odd : {"{}", "[]", R"({"size": -5, "ranks": 7, "id": []})"}) {
-    const Json communicator = Json::parse(odd);
-    const Json rank = Json::parse(R"({"operations": [1, {"collective": "x", "count": -1}]})");
+    const Json communicator = ReadJson(odd);
+    const Json rank = ReadJson(R"({"operations": [1, {"collective": "x", "count": -1}]})");
     EXPECT_EQ(FlightRecorderDump(communicator, rank).at("entries").size(), 2u);
   }
 }
@@ -83,7 +84,7 @@ TEST(Pickle, IsWhatPythonReads) {
 }
 
 TEST(Ras, HasTheFormOfNccl) {
-  const Json document = Json::parse(RasDocument({Json::parse(kFlight)}, 0, 0.25));
+  const Json document = ReadJson(RasDocument({ReadJson(kFlight)}, 0, 0.25));
   EXPECT_EQ(document.at("communicators_count"), 1);
   EXPECT_EQ(document.at("ras").at("collection_time_sec"), 0.25);
   const Json& communicator = document.at("communicators").at(0);
@@ -103,7 +104,7 @@ TEST(Ras, HasTheFormOfNccl) {
 
 TEST(Ras, SurvivesWhatItDoesNotKnow) {
   for (const char* const odd : {"{}", "[]", R"({"communicators": [1, {"size": "x"}]})"}) {
-    EXPECT_TRUE(Json::parse(RasDocument({Json::parse(odd)}, -1e300, -1)).contains("ras"));
+    EXPECT_TRUE(ReadJson(RasDocument({ReadJson(odd)}, -1e300, -1)).contains("ras"));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "cli/checkpoints/held_table.h"
 #include "cli/json_view.h"
+#include "src/base/json_text.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize {
@@ -21,7 +22,7 @@ Json ACheckpoint() {
 }
 
 std::string ShownSaved(const Json& document) {
-  const Result<std::string> table = HeldCheckpointsTable(document.dump(), kSaved + 125);
+  const Result<std::string> table = HeldCheckpointsTable(JsonText(document), kSaved + 125);
   EXPECT_TRUE(table.ok()) << table.status().message();
   return table.ok() ? *table : "";
 }

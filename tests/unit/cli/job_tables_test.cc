@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/jobs/job_search.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -36,30 +37,30 @@ TEST(JobTable, ShowsEachJobInARow) {
 }
 
 TEST(JobTable, NamesTenantsWhereTheDaemonDoes) {
-  Json jobs = Json::parse(kJobs);
+  Json jobs = ReadJson(kJobs);
   jobs["jobs"][0]["tenant"] = "uid 1000";
-  const std::string table = TableOf(jobs.dump());
+  const std::string table = TableOf(JsonText(jobs));
   EXPECT_EQ(table.substr(0, table.find('\n')).find("job       tenant    name"), 0u) << table;
   EXPECT_NE(table.find("3f9a01c2  uid 1000  llama"), std::string::npos) << table;
 }
 
 TEST(JobTable, LeavesOutTheOperationsThatADaemonDoesNotTell) {
-  Json jobs = Json::parse(kJobs);
+  Json jobs = ReadJson(kJobs);
   for (Json& job : jobs["jobs"]) {
     job.erase("operations");
     job.erase("ended_communicators");
   }
-  EXPECT_EQ(TableOf(jobs.dump()).find("operations"), std::string::npos);
+  EXPECT_EQ(TableOf(JsonText(jobs)).find("operations"), std::string::npos);
 }
 
 TEST(JobTable, SaysWhichCommunicatorsWaitForRanks) {
-  Json jobs = Json::parse(kJobs);
+  Json jobs = ReadJson(kJobs);
   const Json forming = {{"name", "tp1"},
                         {"size", 16},
                         {"missing", 3},
                         {"text", "ncclCommInitRank has waited 5.0 s for ranks 1, 2, 7"}};
   jobs["jobs"][0]["forming"] = Json(std::vector<Json>(6, forming));
-  const std::string table = TableOf(jobs.dump());
+  const std::string table = TableOf(JsonText(jobs));
   EXPECT_NE(table.find("              2     16       12034"), std::string::npos) << table;
   EXPECT_NE(table.find("\n    forms 'tp1', with 13 of 16 ranks so far: ncclCommInitRank has waited "
                        "5.0 s for ranks 1, 2, 7\n"),
@@ -105,24 +106,24 @@ TEST(JobDetails, ShowsCommunicatorsRanksAndWhatWaits) {
 }
 
 TEST(JobDetails, CountWhatEndedCommunicatorsHaveDone) {
-  Json job = Json::parse(kJob);
+  Json job = ReadJson(kJob);
   job["ended_communicators"] = {{"count", 3}, {"operations", 77}, {"bytes", 2048}, {"ranks", 4}};
-  EXPECT_NE(DetailsOf(job.dump()).find("\n3 ended before, after 77 operations and 2 KiB\n"),
+  EXPECT_NE(DetailsOf(JsonText(job)).find("\n3 ended before, after 77 operations and 2 KiB\n"),
             std::string::npos)
-      << DetailsOf(job.dump());
+      << DetailsOf(JsonText(job));
   job["communicators"] = Json::array();
-  EXPECT_NE(DetailsOf(job.dump())
+  EXPECT_NE(DetailsOf(JsonText(job))
                 .find("\n\nno communicators\n3 ended before, after 77 operations and 2 KiB\n"),
             std::string::npos)
-      << DetailsOf(job.dump());
+      << DetailsOf(JsonText(job));
 }
 
 TEST(JobDetails, ShowsOperatorsTheProcesses) {
-  Json job = Json::parse(kJob);
+  Json job = ReadJson(kJob);
   job["tenant"] = "uid 1000";
   job["communicators"][0]["ranks"][0]["process"] = 4711;
   job["communicators"][0]["ranks"][0]["program"] = "python3";
-  const std::string details = DetailsOf(job.dump());
+  const std::string details = DetailsOf(JsonText(job));
   EXPECT_NE(details.find(", of tenant uid 1000\n"), std::string::npos) << details;
   EXPECT_NE(details.find("communicator  program  rank  process\n"
                          "a1b2c3d4      python3     0     4711\n"),
@@ -131,22 +132,22 @@ TEST(JobDetails, ShowsOperatorsTheProcesses) {
 }
 
 TEST(JobDetails, LetNoNameSteerTheTerminal) {
-  Json job = Json::parse(kJob);
+  Json job = ReadJson(kJob);
   job["name"] = "\033]0;owned\007";
   job["communicators"][0]["ranks"][0]["process"] = 4711;
   job["communicators"][0]["ranks"][0]["program"] = "python3\033[31m";
-  const std::string details = DetailsOf(job.dump());
+  const std::string details = DetailsOf(JsonText(job));
   EXPECT_EQ(details.find('\033'), std::string::npos) << details;
   EXPECT_EQ(details.find('\007'), std::string::npos) << details;
 }
 
 TEST(JobDetails, ListsAScreenfulOfProcessesAndCountsTheOthers) {
-  Json job = Json::parse(kJob);
+  Json job = ReadJson(kJob);
   for (int rank = 0; rank < 100; ++rank) {
     job["communicators"][1]["ranks"].push_back(
         {{"rank", rank}, {"here", true}, {"process", 1000 + rank}, {"program", "train"}});
   }
-  const std::string details = DetailsOf(job.dump());
+  const std::string details = DetailsOf(JsonText(job));
   EXPECT_NE(details.find("1063\n    36 more; --json has all\n"), std::string::npos) << details;
   EXPECT_EQ(details.find("1064"), std::string::npos);
 }
@@ -157,7 +158,7 @@ std::string Found(const Json& jobs, const std::string& which) {
 }
 
 TEST(FindJobId, TakesIdsTheirBeginningsAndNames) {
-  const Json jobs = Json::parse(kJobs);
+  const Json jobs = ReadJson(kJobs);
   for (const char* which : {"3f9a01c2d4e5f60718293a4b5c6d7e8f", "3f9a", "llama"}) {
     EXPECT_EQ(Found(jobs, which), "3f9a01c2d4e5f60718293a4b5c6d7e8f") << which;
   }
@@ -173,7 +174,7 @@ TEST(FindJobId, TakesIdsTheirBeginningsAndNames) {
 }
 
 TEST(FindJobId, PrefersTheJobThatBeganLastButNeverMixesTenants) {
-  Json jobs = Json::parse(kJobs);
+  Json jobs = ReadJson(kJobs);
   jobs["jobs"][1]["name"] = "llama";
   EXPECT_EQ(Found(jobs, "llama"), "3f9b000000000000000000000000000f");
   jobs["jobs"][0]["tenant"] = "uid 1000";
@@ -183,7 +184,7 @@ TEST(FindJobId, PrefersTheJobThatBeganLastButNeverMixesTenants) {
 }
 
 TEST(FindJobId, PrefersANameToTheBeginningOfAnId) {
-  Json jobs = Json::parse(kJobs);
+  Json jobs = ReadJson(kJobs);
   jobs["jobs"][0]["name"] = "3f9b";
   EXPECT_EQ(Found(jobs, "3f9b"), "3f9a01c2d4e5f60718293a4b5c6d7e8f");
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/promises/promise_table.h"
+#include "src/base/json_text.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize {
@@ -14,7 +15,7 @@ namespace {
 
 /// Returns an offer as the daemon tells a tenant of it.
 Json Reclaim() {
-  return Json::parse(R"({
+  return ReadJson(R"({
     "id": "offer-3f9a01c28be4d705", "job": "3f9a01c2d4e5f60718293a4b5c6d7e8f", "job_name": "llama",
     "kind": "reclaim", "state": "offered", "ranks": 2, "which": [1, 3], "price": null,
     "deadline": "2026-12-01T02:00:00.000000Z", "due": "2026-12-01T02:10:00.000000Z",
@@ -32,7 +33,7 @@ Json SlowDown() {
 }
 
 std::string TableOf(const Json& offer) {
-  const Result<std::string> table = OfferTable(Json({{"offers", {offer}}}).dump());
+  const Result<std::string> table = OfferTable(JsonText(Json({{"offers", {offer}}})));
   return table.ok() ? *table : table.status().message();
 }
 
@@ -140,7 +141,7 @@ TEST(PromiseTable, ShowsWhatWasAgreedByOffersAndWhetherItWasKept) {
   const Json document = {{"promises", Json::array()}, {"offers", offers}};
   const std::string row =
       "offer-3f9a01c28be4d705  llama  reclaim  2 (1, 3)  2026-12-01T02:10:00Z  ";
-  EXPECT_EQ(PromiseTable(document.dump()).value(),
+  EXPECT_EQ(PromiseTable(JsonText(document)).value(),
             "offer                   job    kind     ranks     due                   ended"
             "                 outcome\n" +
                 row + "-                     open\n" + row + "-                     kept\n" + row +

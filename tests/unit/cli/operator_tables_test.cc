@@ -9,6 +9,7 @@
 #include "cli/maintenance/maintenance_table.h"
 #include "cli/maintenance/time_words.h"
 #include "cli/promises/promise_table.h"
+#include "src/base/json_text.h"
 #include "tests/support/text_checks.h"
 
 namespace harmonaize {
@@ -106,7 +107,7 @@ TEST(MaintenanceTable, ShowsAFewOfManyJobsThatHaveEnded) {
                                     {"asked", nullptr}});
   }
   const std::string table =
-      MaintenanceTable(Json{{"announced", Json::array({announced})}}.dump()).value();
+      MaintenanceTable(JsonText(Json{{"announced", Json::array({announced})}})).value();
   ExpectHolds(table,
               "33333333 of root: acknowledged 2026-11-26T08:00:00Z, ended\n"
               "      and 3 more that have ended\n");

@@ -7,6 +7,7 @@
 
 #include "cli/plan/plan_report.h"
 #include "cli/plan/plan_setup.h"
+#include "src/base/json_text.h"
 #include "tests/support/text_checks.h"
 #include "tests/unit/cli/launched.h"
 
@@ -66,7 +67,7 @@ TEST(PlanCommandTest, PrintsTheChoiceWithItsBound) {
 
 TEST(PlanCommandTest, JsonHasAllCandidates) {
   const std::string text = RunPlan({"--collective", "all_gather", "--json"}, 0);
-  const nlohmann::json document = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json document = ReadJson(text);
   ASSERT_TRUE(document.is_object()) << text;
   EXPECT_EQ(document["collective"], "AllGather");
   EXPECT_EQ(document["sizes"].size(), SizeClasses().size());

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/requirements/grant_view.h"
+#include "src/base/json_text.h"
 #include "src/requirements/requirement_key.h"
 #include "tests/unit/cli/launched.h"
 
@@ -75,7 +76,7 @@ TEST_F(RequirementsFiles, AreExplainedWithoutADaemonAsFarAsThatGoes) {
 TEST(Requirements, ListTheirKeysAsJson) {
   Launched keys({"requirements", "--json"});
   EXPECT_EQ(keys.Wait(), 0) << keys.error();
-  const nlohmann::json document = nlohmann::json::parse(keys.output(), nullptr, false);
+  const nlohmann::json document = ReadJson(keys.output());
   ASSERT_TRUE(document.is_object()) << keys.output();
   ASSERT_EQ(document.at("keys").size(), RequirementKeys().size());
   EXPECT_EQ(document.at("override_keys").size(), OverrideKeys().size());

@@ -6,6 +6,7 @@
 #include "cli/daemon_document.h"
 #include "cli/human_units.h"
 #include "cli/json_view.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize {
 namespace {
@@ -44,24 +45,24 @@ TEST(StatusTable, ShowsAllThatIsThere) {
 }
 
 TEST(StatusTable, NamesACommunicatorByItsNumberWhereADaemonTellsNoId) {
-  Json status = Json::parse(kStatus);
+  Json status = ReadJson(kStatus);
   Json& communicator = status["tenants"][0]["communicators"][0];
   communicator.erase("handle");
   communicator["job_name"] = "";
-  const Result<std::string> table = StatusTable(status.dump());
+  const Result<std::string> table = StatusTable(JsonText(status));
   ASSERT_TRUE(table.ok());
   EXPECT_NE(table->find("\n3             3f9a01c2  alice (uid 1000)"), std::string::npos) << *table;
 }
 
 TEST(StatusTable, ShowsWhoseTunersAreAdvised) {
-  Json status = Json::parse(kStatus);
-  status["nccl_tuning"] = Json::parse(R"({
+  Json status = ReadJson(kStatus);
+  status["nccl_tuning"] = ReadJson(R"({
     "here": [{"communicator": "0xabc", "user": 1000, "ranks": 8, "ranks_here": 4, "changes": 2}],
     "home": [{"communicator": "0xabc", "user": 1000, "ranks": 8, "known_ranks": 8, "changes": 2,
               "largest_factor": 1.754, "stays_as_it_is": ""},
              {"communicator": "0xdef", "user": 1000, "ranks": 8, "known_ranks": 4, "changes": 0,
               "largest_factor": 1, "stays_as_it_is": "a host was lost"}]})");
-  const Result<std::string> table = StatusTable(status.dump());
+  const Result<std::string> table = StatusTable(JsonText(status));
   ASSERT_TRUE(table.ok());
   EXPECT_NE(table->find("\ntuned by NCCL   uid  ranks  ranks here  changes\n"
                         "0xabc          1000      8           4        2\n"

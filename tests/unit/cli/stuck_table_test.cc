@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "src/base/json_text.h"
+
 namespace harmonaize {
 namespace {
 
@@ -37,9 +39,9 @@ TEST(StuckTable, HasARowForEachCommunicatorAndTheSentenceBelow) {
 }
 
 TEST(StuckTable, ShowsWhatHasNotFormedUnderItsNameOrAsForming) {
-  Json stuck = Json::parse(kStuck);
+  Json stuck = ReadJson(kStuck);
   for (Json& verdict : stuck["verdicts"]) verdict["communicator"] = nullptr;
-  const std::string table = TableOf(stuck.dump());
+  const std::string table = TableOf(JsonText(stuck));
   EXPECT_NE(table.find("\nllama     tp0           AllReduce #12"), std::string::npos) << table;
   EXPECT_NE(table.find("\n3f9a01c2  forming       -"), std::string::npos) << table;
 }

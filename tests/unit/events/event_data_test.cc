@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "src/events/event.h"
 
 namespace harmonaize {
@@ -91,7 +92,7 @@ json Whole(EventType type) {
 }
 
 Status Check(EventType type, const json& data) {
-  return CheckedEventData(type, data.dump()).status();
+  return CheckedEventData(type, JsonText(data)).status();
 }
 
 TEST(EventData, MayHaveAllFieldsOfItsTypeAndMustHaveTheRequiredOnes) {
@@ -118,7 +119,7 @@ TEST(EventData, IsRefusedWithAValueOfAnotherKind) {
         data[std::string(field.name)] = value;
         const Status status = Check(info.type, data);
         EXPECT_EQ(status.code(), Code::kInvalidArgument)
-            << info.name << "." << field.name << " = " << value.dump().substr(0, 100);
+            << info.name << "." << field.name << " = " << JsonText(value).substr(0, 100);
       }
     }
   }
@@ -146,9 +147,9 @@ TEST(EventData, OfAnotherDaemonMayHaveFieldsThatThisOneDoesNotKnow) {
     for (auto& [name, value] : newer.items()) {
       if (name == "asked" && value.is_array()) value.at(0)["since"] = "yesterday";
     }
-    const Result<std::string> known = KnownEventData(info.type, newer.dump());
+    const Result<std::string> known = KnownEventData(info.type, JsonText(newer));
     ASSERT_TRUE(known.ok()) << info.name << ": " << known.status().message();
-    EXPECT_EQ(json::parse(*known), whole) << info.name;
+    EXPECT_EQ(ReadJson(*known), whole) << info.name;
     EXPECT_FALSE(Check(info.type, newer).ok()) << "an operator's data must fit";
   }
   // What it knows has to fit all the same.
@@ -187,12 +188,12 @@ TEST(EventDataBuilder, MakesWhatTheSchemaAsksFor) {
       .Set(fields::kWhy, "stopped");
   const Result<std::string> text = data.Finish();
   ASSERT_TRUE(text.ok()) << text.status().message();
-  EXPECT_EQ(json::parse(*text), json({{"ranks", {3}},
-                                      {"communicator", "tp0"},
-                                      {"operation", "all-reduce 17"},
-                                      {"for_seconds", 5.25},
-                                      {"why", "stopped"},
-                                      {"text", "Rank 3 of tp0 is late."}}));
+  EXPECT_EQ(ReadJson(*text), json({{"ranks", {3}},
+                                   {"communicator", "tp0"},
+                                   {"operation", "all-reduce 17"},
+                                   {"for_seconds", 5.25},
+                                   {"why", "stopped"},
+                                   {"text", "Rank 3 of tp0 is late."}}));
   EXPECT_TRUE(CheckedEventData(EventType::kRankLate, *text).ok());
 }
 
@@ -249,7 +250,7 @@ TEST(EventDataBuilder, CleansAndCutsWhatTenantsNamed) {
   data.Set(fields::kCommunicators, names).Set(fields::kSlowdown, 2);
   const Result<std::string> text = data.Finish();
   ASSERT_TRUE(text.ok()) << text.status().message();
-  const json made = json::parse(*text);
+  const json made = ReadJson(*text);
   EXPECT_EQ(made["communicators"].size(), kMostListedNames);
   EXPECT_EQ(made["communicators_unlisted"], 20 - kMostListedNames);
   EXPECT_EQ(text->find('\x1b'), std::string::npos);
@@ -263,8 +264,8 @@ TEST(EventDataBuilder, CountsTheRanksThatItDoesNotList) {
   data.Set(fields::kRanks, ranks).Set(fields::kCommunicator, "world").Set(fields::kWhy, "killed");
   const Result<std::string> text = data.Finish();
   ASSERT_TRUE(text.ok()) << text.status().message();
-  EXPECT_EQ(json::parse(*text)["ranks"].size(), kMostListedRanks);
-  EXPECT_EQ(json::parse(*text)["ranks_unlisted"], 16384 - kMostListedRanks);
+  EXPECT_EQ(ReadJson(*text)["ranks"].size(), kMostListedRanks);
+  EXPECT_EQ(ReadJson(*text)["ranks_unlisted"], 16384 - kMostListedRanks);
   std::vector<AskedParty> parties(40, {ranks, std::string(1000, 'a')});
   EventData mismatch(EventType::kMismatchDetected, "All disagree.");
   mismatch.Set(fields::kCommunicator, "world")
@@ -275,7 +276,7 @@ TEST(EventDataBuilder, CountsTheRanksThatItDoesNotList) {
 
 TEST(EventSchema, DescribesEachFieldThatTheTableHas) {
   for (const EventTypeInfo& info : EventTypes()) {
-    const json schema = json::parse(SchemaOf(info.type), nullptr, false);
+    const json schema = ReadJson(SchemaOf(info.type));
     ASSERT_TRUE(schema.is_object()) << info.name;
     EXPECT_EQ(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     EXPECT_EQ(schema["$id"], DataSchemaOf(info.type));

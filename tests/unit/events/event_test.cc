@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "src/base/time_text.h"
 #include "src/events/event_type.h"
 
@@ -72,7 +73,7 @@ TEST(Event, BecomesACloudEvent) {
 
 TEST(Event, OfTheHostHasNoJobAndNoSubject) {
   const auto document =
-      nlohmann::json::parse(ToCloudEvent({.sequence = 1, .type = EventType::kDaemonRestarted}));
+      ReadJson(ToCloudEvent({.sequence = 1, .type = EventType::kDaemonRestarted}));
   EXPECT_EQ(document["id"], "host.0000000000000000");
   EXPECT_EQ(document["source"], "/harmonaize/host");
   EXPECT_FALSE(document.contains("subject"));
@@ -90,7 +91,7 @@ TEST(Event, IsOneLineOfJsonWhateverItHolds) {
     event.data = data;
     const std::string text = ToCloudEvent(event);
     EXPECT_EQ(text.find('\n'), std::string::npos);
-    const auto document = nlohmann::json::parse(text, nullptr, false);
+    const auto document = ReadJson(text);
     ASSERT_TRUE(document.is_object()) << text;
     EXPECT_EQ(document["data"], nlohmann::json::object()) << data;
   }
@@ -99,7 +100,7 @@ TEST(Event, IsOneLineOfJsonWhateverItHolds) {
 TEST(Event, HasSequencesThatSortAsTexts) {
   const auto sequence = [](uint64_t number) {
     const Event event{.job = "a", .sequence = number};
-    return nlohmann::json::parse(ToCloudEvent(event))["sequence"].get<std::string>();
+    return ReadJson(ToCloudEvent(event))["sequence"].get<std::string>();
   };
   EXPECT_LT(sequence(9), sequence(10));
   EXPECT_LT(sequence(99'999), sequence(kMostSequence));

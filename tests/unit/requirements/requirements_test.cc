@@ -12,6 +12,7 @@
 
 #include "cli/requirements/requirements_table.h"
 #include "src/base/collective.h"
+#include "src/base/json_text.h"
 #include "src/base/words.h"
 #include "src/requirements/requirements_schema.h"
 #include "src/schedule/algorithms/algorithms.h"
@@ -176,7 +177,7 @@ TEST(RequirementKeys, NameWhatThereIs) {
 }
 
 TEST(RequirementsSchema, HasEveryKey) {
-  const nlohmann::json schema = nlohmann::json::parse(RequirementsSchema());
+  const nlohmann::json schema = ReadJson(RequirementsSchema());
   for (const RequirementKey& key : RequirementKeys()) {
     const nlohmann::json* place = &schema;
     std::string_view rest = key.name;

@@ -20,6 +20,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
+
 namespace harmonaize {
 namespace {
 
@@ -150,7 +152,7 @@ class RelayTest : public ::testing::Test {
   std::string Session() {
     const std::string answer = Ask("POST /v1/token/exchange", Secret());
     EXPECT_EQ(answer.substr(0, 20), "HTTP/1.1 201 Created");
-    const auto body = nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n")));
+    const auto body = ReadJson(answer.substr(answer.find("\r\n\r\n")));
     return body.at("token").get<std::string>();
   }
   int connections() {

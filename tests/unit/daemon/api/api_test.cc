@@ -12,6 +12,7 @@
 #include "daemon/api/event_stream.h"
 #include "daemon/api/json_body.h"
 #include "daemon/api/openapi.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -24,7 +25,7 @@ TEST(OpenApi, ListsTheRoutesThatThereAre) {
     served.insert(route.method + " " + route.pattern);
   }
   std::set<std::string> documented;
-  const json document = json::parse(kOpenApi);
+  const json document = ReadJson(kOpenApi);
   std::set<std::string> ids;
   for (const auto& [path, methods] : document.at("paths").items()) {
     for (const auto& [method, operation] : methods.items()) {
@@ -60,7 +61,7 @@ TEST(EventRoutes, AnswerThatLogsMayBeReadLater) {
 
 TEST(OpenApi, RefersOnlyToWhatItHas) {
   const std::string text = kOpenApi;
-  const json document = json::parse(text);
+  const json document = ReadJson(text);
   for (size_t at = text.find("\"#/"); at != std::string::npos; at = text.find("\"#/", at + 1)) {
     const std::string pointer = text.substr(at + 2, text.find('"', at + 1) - at - 2);
     EXPECT_TRUE(document.contains(json::json_pointer(pointer))) << pointer;

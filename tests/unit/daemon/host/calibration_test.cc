@@ -10,6 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
+
 namespace harmonaize::daemon {
 namespace {
 
@@ -92,14 +94,14 @@ TEST_F(CalibrationTest, AnUnsureOneCountsForUseAndStaysMarked) {
   EXPECT_EQ(stored->evidence.doubts, Unsure().evidence.doubts);
   EXPECT_EQ(stored->evidence.load.lost, 0.75);
   EXPECT_EQ(stored->costs.wake_ns, SomeCosts().wake_ns);
-  const nlohmann::json file = nlohmann::json::parse(Read());
+  const nlohmann::json file = ReadJson(Read());
   EXPECT_EQ(file["sure"], false);
   EXPECT_EQ(file["load"]["heavy"], true);
 }
 
 TEST_F(CalibrationTest, DropsFilesOfTheVersionWithoutDoubts) {
   ASSERT_TRUE(Get(folder_).ok());
-  nlohmann::json old = nlohmann::json::parse(Read());
+  nlohmann::json old = ReadJson(Read());
   for (const char* key : {"sure", "doubts", "rounds", "rounds_agreed", "load"}) old.erase(key);
   // A busy host's costs, as that version kept them.
   old["costs"]["yield_ns"] = 2e6;
@@ -107,7 +109,7 @@ TEST_F(CalibrationTest, DropsFilesOfTheVersionWithoutDoubts) {
   ASSERT_TRUE(version.ends_with(", costs 3")) << version;
   version.back() = '2';
   old["fingerprint"]["version"] = version;
-  Write(old.dump());
+  Write(JsonText(old));
   const Result<Calibration> anew = Get(folder_);
   ASSERT_TRUE(anew.ok());
   EXPECT_EQ(measured_, 2);
@@ -146,25 +148,26 @@ TEST_F(CalibrationTest, MeasuresAnewOnOtherHardwareOrByAnotherVersion) {
 TEST_F(CalibrationTest, MeasuresAnewWhereTheFileIsDamaged) {
   ASSERT_TRUE(Get(folder_).ok());
   const std::string good = Read();
-  nlohmann::json lacking = nlohmann::json::parse(good);
+  nlohmann::json lacking = ReadJson(good);
   lacking["costs"].erase("wake_ns");
-  nlohmann::json negative = nlohmann::json::parse(good);
+  nlohmann::json negative = ReadJson(good);
   negative["costs"]["wake_ns"] = -1;
-  nlohmann::json implausible = nlohmann::json::parse(good);
+  nlohmann::json implausible = ReadJson(good);
   implausible["costs"]["wake_up_ns"] = 12e6;
-  nlohmann::json unmarked = nlohmann::json::parse(good);
+  nlohmann::json unmarked = ReadJson(good);
   unmarked.erase("doubts");
-  nlohmann::json contradictory = nlohmann::json::parse(good);
+  nlohmann::json contradictory = ReadJson(good);
   contradictory["sure"] = false;
-  nlohmann::json odd_doubts = nlohmann::json::parse(good);
+  nlohmann::json odd_doubts = ReadJson(good);
   odd_doubts["doubts"] = {7};
-  nlohmann::json odd_rounds = nlohmann::json::parse(good);
+  nlohmann::json odd_rounds = ReadJson(good);
   odd_rounds["rounds"] = 1e300;
   for (const std::string& text :
        {std::string(), good.substr(0, good.size() / 2), std::string("[]"), std::string("{}"),
-        std::string(R"({"costs": 3, "fingerprint": 4})"), std::string(1000, '\0'), lacking.dump(),
-        negative.dump(), implausible.dump(), unmarked.dump(), contradictory.dump(),
-        odd_doubts.dump(), odd_rounds.dump(), std::string(R"({"costs": {}, "fingerprint": {}})")}) {
+        std::string(R"({"costs": 3, "fingerprint": 4})"), std::string(1000, '\0'),
+        JsonText(lacking), JsonText(negative), JsonText(implausible), JsonText(unmarked),
+        JsonText(contradictory), JsonText(odd_doubts), JsonText(odd_rounds),
+        std::string(R"({"costs": {}, "fingerprint": {}})")}) {
     Write(text);
     const int before = measured_;
     EXPECT_TRUE(Get(folder_).ok());

@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/http/tls_certificate.h"
+#include "src/base/json_text.h"
 #include "tests/unit/daemon/http/http_fixture.h"
 #include "tests/unit/daemon/http/tls_client.h"
 
@@ -274,7 +275,7 @@ TEST_F(HttpTcpTest, AOneTimeTokenIsExchangedForASession) {
   const ReceivedResponse exchanged =
       ConnectPlain()->Ask(Asking("POST", "/v1/token/exchange", one_time));
   ASSERT_EQ(exchanged.status, 201) << exchanged.body;
-  const auto session = nlohmann::json::parse(exchanged.body);
+  const auto session = ReadJson(exchanged.body);
   EXPECT_EQ(session["scope"], "operator-read-only");
   EXPECT_EQ(session["expires"], now_ + kSessionSeconds);
   EXPECT_EQ(ConnectPlain()->Ask(Asking("GET", "/v1/jobs", session["token"])).status, 200);
@@ -370,7 +371,7 @@ TEST_F(HttpTcpTest, WhatOperatorsChangeIsWrittenDown) {
   audit->Flush();
   std::ifstream file(Path(kAuditFile));
   std::vector<nlohmann::json> lines;
-  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(file, line);) lines.push_back(ReadJson(line));
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0]["who"], "token " + token.token.id.substr(0, 8));
   EXPECT_EQ(lines[0]["path"], "/v1/a%20b");
@@ -409,7 +410,7 @@ TEST_F(HttpTcpTest, WhatAnOperatorChangesAndDoesNotWaitForIsWrittenDown) {
   std::ifstream file(Path(kAuditFile));
   size_t lines = 0;
   for (std::string line; std::getline(file, line); ++lines) {
-    EXPECT_EQ(nlohmann::json::parse(line)["status"], 201);
+    EXPECT_EQ(ReadJson(line)["status"], 201);
   }
   EXPECT_EQ(lines, kRequests);
 }
@@ -437,7 +438,7 @@ TEST_F(HttpTcpTest, AnOperatorThatMayOnlyReadCannotFillTheAuditLog) {
   int tries = 0;
   int refused = 0;
   for (std::string text; std::getline(file, text);) {
-    const nlohmann::json line = nlohmann::json::parse(text);
+    const nlohmann::json line = ReadJson(text);
     if (line.contains("refused")) {
       refused += line["refused"].get<int>();
       EXPECT_EQ(line["last_refused"], "token " + reader.token.id.substr(0, 8));

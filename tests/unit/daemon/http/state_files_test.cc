@@ -14,6 +14,7 @@
 
 #include "daemon/http/audit_log.h"
 #include "daemon/http/token_store.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -88,7 +89,7 @@ TEST_F(StateFilesTest, OnlyTheWholeSecretOpens) {
     EXPECT_FALSE(store->Lookup(wrong).has_value());
   }
   // The digest that is stored is no secret that opens.
-  const auto document = nlohmann::json::parse(Text(kTokenFile));
+  const auto document = ReadJson(Text(kTokenFile));
   EXPECT_FALSE(store->Lookup(document["tokens"][0]["sha256"].get<std::string>()).has_value());
 }
 
@@ -235,7 +236,7 @@ TEST_F(StateFilesTest, TheNumberOfTokensIsBounded) {
 std::vector<nlohmann::json> LinesOf(const std::string& text) {
   std::vector<nlohmann::json> lines;
   std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(stream, line);) lines.push_back(ReadJson(line));
   return lines;
 }
 

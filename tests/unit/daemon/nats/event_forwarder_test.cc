@@ -16,6 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
 #include "tests/unit/daemon/nats/captured_log.h"
 
 namespace harmonaize::daemon {
@@ -129,7 +130,7 @@ TEST_F(EventForwarderTest, SendsWhatSubscribersAreToHear) {
   ASSERT_EQ(script_.kept.size(), 2u);
   EXPECT_EQ(script_.kept[0].subject, "harmonaize.events.a_2e_3e.job.rank.late");
   EXPECT_EQ(script_.kept[0].id, "job.0000000000000007");
-  const nlohmann::json event = nlohmann::json::parse(script_.kept[0].content);
+  const nlohmann::json event = ReadJson(script_.kept[0].content);
   EXPECT_EQ(event.at("id"), "job.0000000000000007");
   EXPECT_EQ(event.at("source"), "/harmonaize/jobs/job");
   EXPECT_EQ(event.at("data").at("a"), 1);
@@ -142,7 +143,7 @@ TEST_F(EventForwarderTest, ASubjectThatLooksLikeTheNumberStays) {
   Event event = EventOf(7);
   event.subject = R"(","sequence":"00000000000000000000",")";
   event.data = R"({"text":"\"sequence\":\"00000000000000000000\","})";
-  const nlohmann::json published = nlohmann::json::parse(PublishedText(event));
+  const nlohmann::json published = ReadJson(PublishedText(event));
   EXPECT_EQ(published.at("subject"), event.subject);
   EXPECT_EQ(published.at("data").at("text"), R"("sequence":"00000000000000000000",)");
   EXPECT_FALSE(published.contains("sequence"));

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/nats/nats_connection.h"
+#include "src/base/json_text.h"
 #include "tests/unit/daemon/nats/captured_log.h"
 #include "tests/unit/daemon/nats/nats_server_process.h"
 
@@ -93,7 +94,7 @@ std::string Token(const KeyPair& about, const KeyPair& by, const std::string& na
   const json payload = {{"jti", name},  {"iat", time(nullptr)}, {"iss", by.name},
                         {"name", name}, {"sub", about.name},    {"nats", std::move(claims)}};
   const std::string text =
-      Base64Url(R"({"typ":"JWT","alg":"ed25519-nkey"})") + "." + Base64Url(payload.dump());
+      Base64Url(R"({"typ":"JWT","alg":"ed25519-nkey"})") + "." + Base64Url(JsonText(payload));
   std::array<unsigned char, 64> signature{};
   size_t size = signature.size();
   const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),

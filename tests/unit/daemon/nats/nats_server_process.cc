@@ -19,6 +19,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/base/json_text.h"
+
 namespace harmonaize::testing {
 namespace {
 
@@ -44,8 +46,7 @@ std::string Replaced(std::string text, const std::string& what, const std::strin
 
 /// Returns the port in the file that the server writes once it listens; 0: not yet.
 uint16_t PortIn(const std::string& folder, pid_t pid) {
-  const auto document = nlohmann::json::parse(
-      TextOf(fmt::format("{}/nats-server_{}.ports", folder, pid)), nullptr, false);
+  const auto document = ReadJson(TextOf(fmt::format("{}/nats-server_{}.ports", folder, pid)));
   if (document.is_discarded() || !document.contains("nats")) return 0;
   const std::string url = document.at("nats").at(0);
   return static_cast<uint16_t>(std::stoi(url.substr(url.rfind(':') + 1)));

@@ -19,6 +19,7 @@
 #include "daemon/nats/event_forwarder.h"
 #include "daemon/nats/nats_connection.h"
 #include "daemon/nats/nats_subject.h"
+#include "src/base/json_text.h"
 #include "tests/unit/daemon/nats/captured_log.h"
 #include "tests/unit/daemon/nats/nats_server_process.h"
 
@@ -137,7 +138,7 @@ TEST_F(NatsServerTest, EventsArriveOnceAndInOrder) {
   EXPECT_EQ(NumbersOf(kept, "uid 1000"), Numbers(1001, 1050));
   EXPECT_EQ(kept[0].subject, "harmonaize.events.team-a.0123456789abcdef0123456789abcdef.rank.late");
   EXPECT_EQ(kept[0].content_type, "application/cloudevents+json; charset=UTF-8");
-  const nlohmann::json event = nlohmann::json::parse(kept[0].content);
+  const nlohmann::json event = ReadJson(kept[0].content);
   EXPECT_EQ(event.at("id"), kept[0].id);
   EXPECT_EQ(event.at("subject"), "ranks/3");
   EXPECT_EQ(event.at("data").at("ranks"), nlohmann::json::array({3}));
@@ -184,7 +185,7 @@ TEST_F(NatsServerTest, TheStreamIsLimitedAsConfigured) {
   StartForwarder(config);
   ASSERT_TRUE(Logged("the stream prod-2_events was made")) << log_.text();
   NatsClient client(server_->url());
-  const auto about = nlohmann::json::parse(*client.Ask("$JS.API.STREAM.INFO.prod-2_events", ""));
+  const auto about = ReadJson(*client.Ask("$JS.API.STREAM.INFO.prod-2_events", ""));
   EXPECT_EQ(about.at("config").at("subjects"), nlohmann::json::array({"prod-2.events.>"}));
   EXPECT_EQ(about.at("config").at("max_bytes"), 8 << 20);
   EXPECT_EQ(about.at("config").at("max_age"), 3'600'000'000'000);

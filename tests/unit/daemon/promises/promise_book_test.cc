@@ -15,6 +15,7 @@
 #include "daemon/jobs/job_table.h"
 #include "daemon/runtime/background.h"
 #include "daemon/tenant/tenant_table.h"
+#include "src/base/json_text.h"
 #include "src/base/log.h"
 #include "src/base/wall_clock.h"
 #include "src/events/event_data.h"
@@ -329,11 +330,11 @@ TEST(PromiseRecords, AreReadAsTheyWereWritten) {
   moved.key = "0000000000000004";
   EXPECT_EQ(PromiseIn(moved), std::nullopt);
   // An earlier daemon kept less.
-  nlohmann::json object = nlohmann::json::parse(RecordOf(promise).text);
+  nlohmann::json object = ReadJson(RecordOf(promise).text);
   object.erase("announced_for");
   Promise earlier = promise;
   earlier.announced_for_seconds = 0;
-  EXPECT_EQ(PromiseIn({kPromiseRecord, RecordOf(promise).key, object.dump()}), earlier);
+  EXPECT_EQ(PromiseIn({kPromiseRecord, RecordOf(promise).key, JsonText(object)}), earlier);
 }
 
 }  // namespace

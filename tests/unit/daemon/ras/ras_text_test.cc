@@ -8,6 +8,7 @@
 
 #include "daemon/ras/ras_command.h"
 #include "daemon/ras/ras_event.h"
+#include "src/base/json_text.h"
 
 namespace harmonaize::daemon {
 namespace {
@@ -143,7 +144,7 @@ TEST(RasText, SaysWhatOtherHostsKnow) {
   EXPECT_NE(text.find("OTHER NODES\n  1 rank of these communicators is on other nodes"),
             std::string::npos)
       << text;
-  const json answer = json::parse(RasStatusJson(Report(json::array({spans})), kFacts));
+  const json answer = ReadJson(RasStatusJson(Report(json::array({spans})), kFacts));
   const json& missing = answer["communicators"][0]["missing_ranks"][0];
   EXPECT_EQ(missing["host"], "node-1");
   EXPECT_EQ(missing["status"]["unresponsive"], false);
@@ -154,14 +155,14 @@ TEST(RasText, OfNobodyIsEmpty) {
       {"processes", json::array()}, {"communicators", json::array()}, {"not_listed", 0}};
   EXPECT_NE(RasStatusText(report, kFacts).find("No communicator data collected!\n"),
             std::string::npos);
-  EXPECT_EQ(json::parse(RasStatusJson(report, kFacts))["communicators_count"], 0);
+  EXPECT_EQ(ReadJson(RasStatusJson(report, kFacts))["communicators_count"], 0);
 }
 
 TEST(RasJson, HasNcclsFields) {
   json one = Communicator(json::array({Rank(0, 71, 9)}), 2);
   one["gone"] = {1};
   one["result"] = 6;
-  const json answer = json::parse(RasStatusJson(Report(json::array({one})), kFacts));
+  const json answer = ReadJson(RasStatusJson(Report(json::array({one})), kFacts));
   EXPECT_EQ(answer["nccl_version"], "Harmonaize 1.2.3");
   EXPECT_EQ(answer["timestamp"], "2026-11-28 21:00:00");
   EXPECT_EQ(answer["communicators_count"], 1);
@@ -209,8 +210,8 @@ TEST(RasEvent, BelongsToAGroup) {
 
 TEST(RasEvent, IsJsonWhereThatWasAskedFor) {
   const json event =
-      json::parse(RasEventText(BusText("rank.lost", R"({"text":"rank 1 died","ranks":[1]})"),
-                               {.groups = kRasLifecycle, .json = true}, "2026-11-28 21:00:00"));
+      ReadJson(RasEventText(BusText("rank.lost", R"({"text":"rank 1 died","ranks":[1]})"),
+                            {.groups = kRasLifecycle, .json = true}, "2026-11-28 21:00:00"));
   EXPECT_EQ(event["timestamp"], "2026-11-28 21:00:00");
   EXPECT_EQ(event["group"], "LIFECYCLE");
   EXPECT_EQ(event["event"], "PEER_DEAD");

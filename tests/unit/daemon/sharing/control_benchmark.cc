@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <memory>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "daemon/cluster/messages/message.h"
