@@ -10,7 +10,7 @@ endif()
 
 set(headers
     <algorithm> <array> <atomic> <chrono> <cstdint> <cstring> <deque> <functional> <map> <memory> <mutex>
-    <optional> <set> <span> <string> <string_view> <thread> <tuple> <utility> <variant> <vector> <nlohmann/json.hpp>)
+    <optional> <set> <span> <string> <string_view> <thread> <tuple> <utility> <variant> <vector>)
 
 # harmonaize_precompiled_header(NAME HEADERS headers... LINKS libraries...): nobody can use it who does
 # not link those libraries too, since they bring definitions.
