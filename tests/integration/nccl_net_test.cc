@@ -945,18 +945,20 @@ TEST_F(NcclNet, RandomDeathsAndClosesEndTheOtherSide) {
         return rank == 0 ? process.plugin.close_send(comm) : process.plugin.close_recv(comm);
       };
       if (rank != ends) {
+        ReachStage(1);
         ExchangeUntilItFails(&process, comm, rank == 0, seed);
         EXPECT_EQ(close(), ncclSuccess);
         return 0;
       }
       std::thread end([&] {
+        AwaitStage(1);  // else the other may still be about to connect
         std::this_thread::sleep_for(after);
         if (dies) kill(getpid(), SIGKILL);
-        board_->stage.store(1);
+        ReachStage(2);
       });
       // The connection is closed by the thread that uses it.
       std::vector<uint8_t> buffer(600'000);
-      for (int i = 0; board_->stage.load() == 0; ++i) {
+      for (int i = 0; board_->stage.load() < 2; ++i) {
         void* data = buffer.data();
         size_t bytes = buffer.size();
         int tag = i % 3;
@@ -967,7 +969,7 @@ TEST_F(NcclNet, RandomDeathsAndClosesEndTheOtherSide) {
                   ncclSuccess)
             << NetLog();
         int done = 0;
-        while (request != nullptr && done == 0 && board_->stage.load() == 0) {
+        while (request != nullptr && done == 0 && board_->stage.load() < 2) {
           EXPECT_EQ(process.plugin.test(request, &done, nullptr), ncclSuccess) << NetLog();
         }
       }

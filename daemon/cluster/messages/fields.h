@@ -251,7 +251,7 @@ bool WriteOneOf(const ClusterMessage& message, Json* document) {
 template <typename... Messages>
 std::optional<uint64_t> CommunicatorOfOne(const ClusterMessage& message) {
   std::optional<uint64_t> key;
-  message.Dispatch([&key](const Messages& one) {
+  message.Dispatch([&](const Messages& one) {
     if constexpr (requires { one.communicator; }) key = one.communicator;
   }...);
   return key;
