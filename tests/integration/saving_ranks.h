@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "harmonaize.h"
@@ -38,7 +39,14 @@ class StoreFolder {
     EXPECT_NE(mkdtemp(name.data()), nullptr);
     folder_ = name;
   }
-  ~StoreFolder() { std::filesystem::remove_all(folder_); }
+  ~StoreFolder() {
+    // A writer that still removes an old save may remove files first.
+    std::error_code failed;
+    for (int tries = 0; tries < 100; ++tries) {
+      std::filesystem::remove_all(folder_, failed);
+      if (!failed) break;
+    }
+  }
   StoreFolder(const StoreFolder&) = delete;
   StoreFolder& operator=(const StoreFolder&) = delete;
 
