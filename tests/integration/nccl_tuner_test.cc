@@ -24,7 +24,6 @@
 #include "plugins/nccl-profiler/v4.h"
 #include "plugins/nccl-tuner/tuner_abi.h"
 #include "src/base/json_text.h"
-#include "src/base/json_text.h"
 #include "src/ipc/operator_socket.h"
 #include "src/ipc/tuning_reader.h"
 #include "tests/support/cluster.h"
