@@ -184,8 +184,9 @@ void Doors::DismissSome() {
   dismisses_ = true;
 }
 
-// Answers a process that has knocked, on behalf of the tenant that had the door: nobody comes to
-// open it. A process that cannot be told waits until its formation has waited too long.
+// Refuses a process that has knocked. The refusal counts as a message of the tenant `owner`, who
+// has the door or had it. A process that cannot be told waits until its formation has waited too
+// long.
 void Doors::Refuse(const TenantIdentity& owner, const UniqueId& id, const Status& why) {
   const auto home = HomeOf(id);
   if (!home.ok()) return;

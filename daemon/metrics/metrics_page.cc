@@ -191,7 +191,7 @@ void AddProfiles(const ProfileCollector::Counts& counts, Page* page) {
 
 void AddTuning(const NcclTuning::Counts& counts, Page* page) {
   page->Gauge("tuned_communicators",
-              "Communicators of stock NCCL with ranks here, whose tuners are advised.")
+              "Communicators of stock NCCL that have ranks here and are advised.")
       .Add(counts.communicators);
   page->Counter("tuning_changes_total",
                 "Changes of the tables by which ranks here choose in stock NCCL.")

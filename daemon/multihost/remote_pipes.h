@@ -104,7 +104,7 @@ class RemotePipes {
     Transfers receives;
     /// Lengths of messages whose receives have yet to come, by name.
     std::unordered_map<uint64_t, uint64_t> lengths;
-    /// Names of messages that the peer is ready to receive, and whose sends have yet to come.
+    /// Messages that the peer is ready to receive, by name. Their sends are not posted here yet.
     std::unordered_set<uint64_t> ready;
     bool closed_here = false;
     bool closed_there = false;

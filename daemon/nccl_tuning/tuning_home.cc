@@ -75,7 +75,7 @@ void TuningHome::Complete(Group* group) {
   }
   group->leader.emplace(static_cast<int>(group->hosts.size()));
   group->review.emplace(services_.least_gain);
-  // A daemon that is started anew counts on: its rounds have larger numbers than before.
+  // The time makes the numbers of a daemon that is started anew larger than those before.
   group->first_round = static_cast<uint64_t>(UnixSeconds() * 1e6);
 }
 

@@ -7,16 +7,17 @@
 
 namespace harmonaize {
 
-// JSON's writer and reader are large templates, which compilers would make anew for each source
-// that calls them.
+// These functions keep large templates out of the sources that call them. Compilers would make
+// JSON's writer and reader anew for each of these sources.
 
-/// Returns a document as text: in one line, or with each level indented by so many blanks. What is
-/// no UTF-8 in it is replaced.
+/// Returns a document as text. The text is one line if `indent` is -1; else each level is indented
+/// by so many blanks. Bytes that are not UTF-8 are replaced.
 std::string JsonText(const nlohmann::json& document, int indent = -1);
 std::string JsonText(const nlohmann::ordered_json& document, int indent = -1);
 
-/// Reads a document. Returns a discarded value for what is no JSON. Of texts that strangers write
-/// JsonDepth is to be known first.
+/// Reads a document. Returns a discarded value for a text that is no JSON. Requires: the caller has
+/// checked the depth of a stranger's text (JsonDepth), since the reader calls itself for each
+/// level.
 nlohmann::json ReadJson(std::string_view text);
 
 }  // namespace harmonaize

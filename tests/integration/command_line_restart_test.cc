@@ -217,8 +217,8 @@ TEST(ADaemonThatStartsAnew, GoesOnAsItWasWhereItsFileCannotBeExecuted) {
 }
 
 TEST(ADaemonWhosePortIsTaken, ServesWithoutItUntilItIsFree) {
-  const uint16_t port = FreePort();
-  auto other = std::make_unique<FileDescriptor>(BoundTo(port));
+  auto other = std::make_unique<FileDescriptor>(BoundTo(0));
+  const uint16_t port = PortOf(*other);
   const DaemonProcess daemon(fmt::format("[http]\nlisten = \"127.0.0.1:{}\"\n", port), true);
   EXPECT_EQ(RunCommand({"status"}, daemon.socket_path()).status, 0);
   EXPECT_TRUE(daemon.WaitForLog("another process has this port"));
@@ -233,8 +233,8 @@ TEST(ADaemonWhosePortIsTaken, ServesWithoutItUntilItIsFree) {
 }
 
 TEST(ADaemonWhosePortIsTaken, ServesRanksOfItsHostWithoutTheClusters) {
-  const uint16_t port = FreePort();
-  auto other = std::make_unique<FileDescriptor>(BoundTo(port));
+  auto other = std::make_unique<FileDescriptor>(BoundTo(0));
+  const uint16_t port = PortOf(*other);
   const DaemonProcess daemon(
       fmt::format("[cluster]\naddress = \"127.0.0.1:{}\"\nallow_unauthenticated = true\n", port),
       true);

@@ -10,12 +10,13 @@
 
 namespace harmonaize::daemon {
 
-/// How the messages about one subject are sent. Each subject's source defines one
-/// (fields::CodecOf).
+/// A SubjectCodec writes and reads the messages about one subject. Each subject's source defines
+/// one (fields::CodecOf).
 struct SubjectCodec {
-  /// Reads a message from a document of its fields. Errors: kInvalidArgument for a kind that is
-  /// none of this subject's; kRemoteError with the field that is missing or wrong.
-  Result<ClusterMessage> (*read)(uint64_t kind, const nlohmann::json& document) = nullptr;
+  /// Reads a message from a document of its fields. Returns nullopt for a kind that is none of this
+  /// subject's. Errors: kRemoteError with the field that is missing or wrong.
+  std::optional<Result<ClusterMessage>> (*read)(uint64_t kind,
+                                                const nlohmann::json& document) = nullptr;
   /// Writes the fields of a message. Returns false for a message of another subject.
   bool (*write)(const ClusterMessage& message, nlohmann::json* document) = nullptr;
   /// Returns the field `communicator` of a message; nullopt if it has none, or is of another

@@ -227,16 +227,20 @@ Status ReadMessage(const Json& document, Message* message) {
   return Status::Ok();
 }
 
-/// Reads the message of a list that is of this kind. Errors: those of ReadMessage, and
-/// kInvalidArgument if none is of this kind.
+/// Reads the message of a list that is of this kind; nullopt if none is. Errors: those of
+/// ReadMessage.
 template <typename... Messages>
-Result<ClusterMessage> ReadOneOf(uint64_t kind, const Json& document) {
-  Result<ClusterMessage> read = InvalidArgument("unknown kind");
+std::optional<Result<ClusterMessage>> ReadOneOf(uint64_t kind, const Json& document) {
+  std::optional<Result<ClusterMessage>> read;
   const auto read_if = [&]<typename Message>(std::type_identity<Message>) {
     if (kind != static_cast<uint64_t>(Message::kKind)) return false;
     Message message{};
-    const Status status = ReadMessage(document, &message);
-    read = status.ok() ? Result<ClusterMessage>(std::move(message)) : status;
+    Status status = ReadMessage(document, &message);
+    if (status.ok()) {
+      read.emplace(std::move(message));
+    } else {
+      read.emplace(std::move(status));
+    }
     return true;
   };
   static_cast<void>((read_if(std::type_identity<Messages>()) || ...));

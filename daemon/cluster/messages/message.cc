@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -72,13 +73,13 @@ constexpr std::array kSubjects = {
     &kProbeCodec,     &kJobCodec,        &kDiagnosisCodec, &kTicketCodec, &kAgentsCodec,
     &kSizingCodec,    &kCheckpointCodec, &kDoorCodec,      &kTuningCodec};
 
-/// Reads a message of the subject that has its kind.
-Result<ClusterMessage> ReadSubject(uint64_t kind, const json& document) {
+/// Reads a message of the subject that has its kind; nullopt if none has.
+std::optional<Result<ClusterMessage>> ReadSubject(uint64_t kind, const json& document) {
   for (const SubjectCodec* const subject : kSubjects) {
-    Result<ClusterMessage> read = subject->read(kind, document);
-    if (read.status().code() != Code::kInvalidArgument) return read;
+    std::optional<Result<ClusterMessage>> read = subject->read(kind, document);
+    if (read.has_value()) return read;
   }
-  return InvalidArgument("unknown kind");
+  return std::nullopt;
 }
 
 }  // namespace
@@ -136,10 +137,10 @@ Result<ClusterMessage> DecodeMessage(std::span<const std::byte> bytes) {
   const bool cleans_itself = kind == static_cast<uint64_t>(MessageKind::kFabric) ||
                              kind == static_cast<uint64_t>(MessageKind::kEvent);
   if (!cleans_itself) CleanTexts(&document[1], kMostName);
-  Result<ClusterMessage> read = ReadSubject(kind, document[1]);
-  if (read.ok()) return read;
-  if (read.status().code() == Code::kInvalidArgument) return InvalidUsage("unknown kind {}", kind);
-  return RemoteError("malformed cluster message: kind {}, {}", kind, read.status().message());
+  const std::optional<Result<ClusterMessage>> read = ReadSubject(kind, document[1]);
+  if (!read.has_value()) return InvalidUsage("unknown kind {}", kind);
+  if (read->ok()) return *read;
+  return RemoteError("malformed cluster message: kind {}, {}", kind, read->status().message());
 }
 
 std::optional<uint64_t> CommunicatorOf(const ClusterMessage& message) {

@@ -1,4 +1,4 @@
-// Who belongs to which communicator.
+// Tests of which ranks belong to which communicator.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
