@@ -3,8 +3,8 @@
 #
 #     scripts/check-torch-import.sh [--library FILE] [VENV]
 #
-#     VENV            a virtual environment with PyTorch (default: build/venv-torch). One is made by
-#                     python3 -m venv build/venv-torch && build/venv-torch/bin/pip install torch
+#     VENV            a virtual environment with PyTorch (default: build/torch-venv). One is made by
+#                     scripts/install-torch.sh
 #     --library FILE  the preload library (default: build/release/lib/libharmonaize-preload.so)
 #
 # CPython opens PyTorch's libraries with all symbols bound at once, so one symbol that the library lacks
@@ -25,7 +25,7 @@ refuse() {
 }
 
 library=build/release/lib/libharmonaize-preload.so
-venv=build/venv-torch
+venv=build/torch-venv
 while (($# > 0)); do
   case $1 in
     -h | --help)

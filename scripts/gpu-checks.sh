@@ -3,7 +3,7 @@
 #
 #     scripts/gpu-checks.sh [--dry-run] [VENV]
 #
-#     VENV       a virtual environment with a CUDA build of PyTorch (default: build/venv-torch; made with
+#     VENV       a virtual environment with a CUDA build of PyTorch (default: build/torch-venv; made with
 #                pip install torch where it is not there)
 #     --dry-run  names the checks and runs none
 #
@@ -41,7 +41,7 @@ checks=(
 )
 
 dry=false
-venv=build/venv-torch
+venv=build/torch-venv
 while (($# > 0)); do
   case $1 in
     -h | --help)
@@ -66,7 +66,9 @@ fi
 program=$PWD/build/release/bin/harmonaize
 libraries=$PWD/build/release/lib
 library=$libraries/libharmonaize-preload.so
-for file in "$program" "$library" "$libraries"/libnccl-{net,tuner,profiler,env}-harmonaize.so; do [[ -e $file ]] || refuse "there is no $file: build it first"; done
+for file in "$program" "$library" "$libraries"/nccl-plugins/libnccl-{net,tuner,profiler,env}-harmonaize.so; do
+  [[ -e $file ]] || refuse "there is no $file: build it first"
+done
 gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1) ||
   refuse "there is no GPU, or no nvidia-smi"
 [[ -n $gpu ]] || refuse "there is no GPU"

@@ -22,7 +22,7 @@ constexpr char kProfileFooter[] =
 
   export NCCL_PROFILER_PLUGIN=harmonaize
 
-and libnccl-profiler-harmonaize.so is where the dynamic linker looks. Without JOB: the jobs that tell.
+and LD_LIBRARY_PATH has Harmonaize's folder lib/nccl-plugins. Without JOB: the jobs that tell.
 With JOB: for each of its NCCL communicators a row for each kind of event, function, algorithm and
 protocol: how many, their bytes, and how long they took: together, on average and at most. All numbers
 are those of the job's processes on this host, from their start on, and nobody checks them.

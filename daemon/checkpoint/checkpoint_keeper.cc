@@ -119,10 +119,11 @@ Result<uint32_t> CheckpointKeeper::Lend(uint32_t session, const Communicator& co
 }
 
 Status CheckpointKeeper::Return(uint32_t session, uint32_t buffer) {
-  if (parts_.Find(buffer, session) == nullptr) {
+  if (parts_.Find(buffer, session) != nullptr) {
+    parts_.Erase(buffer);
+  } else if (!parts_.WasErased(buffer)) {
     return InvalidArgument("this process has lent no buffer {}", buffer);
   }
-  parts_.Erase(buffer);
   return Status::Ok();
 }
 
@@ -130,11 +131,11 @@ Status CheckpointKeeper::Return(uint32_t session, uint32_t buffer) {
 Result<KeptPart*> CheckpointKeeper::FindUsable(uint32_t session, uint32_t buffer,
                                                Communicator** communicator) {
   KeptPart* const part = parts_.Find(buffer, session);
+  const Status is_gone = RemoteError("the communicator whose ranks save this checkpoint is gone");
+  if (part == nullptr && parts_.WasErased(buffer)) return is_gone;
   if (part == nullptr) return InvalidArgument("this process has lent no buffer {}", buffer);
   *communicator = services_.communicators->FindById(part->communicator);
-  if (*communicator == nullptr) {
-    return RemoteError("the communicator whose ranks save this checkpoint is gone");
-  }
+  if (*communicator == nullptr) return is_gone;
   if ((*communicator)->state() != Communicator::State::kReady) return (*communicator)->failure();
   HZ_RETURN_IF_ERROR(SavesOf(**communicator).failure);
   return part;

@@ -52,6 +52,10 @@ void KeptParts::Erase(uint32_t buffer) {
   job_of_.erase(job);
 }
 
+bool KeptParts::WasErased(uint32_t buffer) const {
+  return buffer != 0 && buffer < next_ && !job_of_.contains(buffer);
+}
+
 void KeptParts::Complete(const JobTable::Key& job, uint64_t communicator, uint64_t round) {
   const auto parts = jobs_.find(job);
   if (parts == jobs_.end()) return;

@@ -69,6 +69,8 @@ class KeptParts {
   KeptPart* Find(uint32_t buffer, uint32_t session);
   /// Gives a buffer back.
   void Erase(uint32_t buffer);
+  /// Returns whether a buffer of this number was here, and was given back.
+  bool WasErased(uint32_t buffer) const;
 
   /// Takes in a copy of another host's part. Copies of the same rank's earlier rounds are not
   /// needed any more, nor are those of the job's other communicators that their host has not asked

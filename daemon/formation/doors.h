@@ -50,10 +50,10 @@ class Doors {
   /// Opens the door of a session, or returns the one that it has. Errors: kSystemError;
   /// kInvalidUsage for a tenant over its quota.
   Result<UniqueId> Open(Session& session);
-  /// Knocks for a session. Returns the member that will be rank 0. It fails if the knock is
-  /// refused. Errors: kInvalidArgument for an address that is none, or is of another cluster; those
-  /// of a tenant over its quota; kInvalidUsage and kInvalidArgument for a knock that is refused
-  /// here.
+  /// Knocks for a session. Returns the member that will be rank 0. The member fails later if the
+  /// other host refuses the knock. Errors: kInvalidArgument for an address that is none, or is of
+  /// another cluster; those of a tenant over its quota; for a door of this host also those of a
+  /// refused knock, kInvalidUsage and kInvalidArgument.
   Result<uint32_t> Knock(Session& session, const UniqueId& door, const std::string& name);
   /// Takes the first knock at a session's door whose process still waits. Returns the member that
   /// will be rank 1; kNoMember if there is none. Errors: those of a tenant over its quota; the

@@ -32,7 +32,7 @@ struct HostServices;
 /// message goes to the peer's daemon in parts, by rails that are dealt out as those of sends are.
 /// The transport matches each part with its receive by its name, whichever comes first. The first
 /// part goes at once. The others go when the receive has been posted, and a rail is free
-/// (RailBacklogs). So a rail that is not free will be: nothing waits on it for a receive.
+/// (RailBacklogs). So a rail never stays busy with parts that wait for a receive.
 ///
 /// The two daemons tell each other of messages in *notes*, of which many go in one small message.
 /// - The receiver's daemon tells that a receive was posted whose message may have several parts.
@@ -42,9 +42,9 @@ struct HostServices;
 ///   sends have ended may close its pipes and leave, and nothing of it is lost. Receives that still
 ///   wait then will never be served.
 ///
-/// News that a rank has closed a pipe, or has gone, take another way than notes do. They say how
-/// many messages of notes come first. A daemon that has begun to use pipes says so, and is told
-/// when the other rank's pipes have all ended.
+/// That a rank has closed a pipe, or has gone, is told by PipesClosedMessage, which takes another
+/// way than notes do. It says how many messages of notes have to be read before it. A daemon that
+/// has begun to use pipes says so (Open), and is told when the other rank's pipes have all ended.
 ///
 /// Thread: engine.
 class RemotePipes {
@@ -124,7 +124,7 @@ class RemotePipes {
   struct SentPart {
     Transfer* transfer = nullptr;
     size_t rail = 0;
-    size_t bytes = 0;  ///< That count in backlogs_.
+    size_t bytes = 0;  ///< The part's bytes that count in backlogs_.
     uint64_t since_ns = 0;
   };
 
@@ -232,7 +232,7 @@ class RemotePipes {
   uint32_t next_end_ = 0;  // the pipe that ends next
   bool all_ended_ = true;
   size_t in_transport_ = 0;
-  size_t awaited_ = 0;  // messages that are under way, but for those that may be long in coming
+  size_t awaited_ = 0;  // messages under way, but for those that were posted with kNotAwaited
   Portions portions_;
 };
 

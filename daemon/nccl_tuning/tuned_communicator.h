@@ -60,12 +60,15 @@ class TunedCommunicator {
   /// Calls off what is under way, since the home is gone.
   void CallOff();
 
-  /// Calls ahead of the ranks from which a promise holds, beside those that the ranks are about to
-  /// make while the round is under way.
+  // A promise holds from a call on that is ahead of the ranks by this many calls.
+  // The nearer it is, the sooner the change. The further, the fewer ranks wait for the round's end.
+
+  /// The least, for ranks that were silent and call again while the round is under way.
   static constexpr uint64_t kLeastCallsAhead = 4;
-  /// Most of both.
+  /// The most, however many calls the ranks make in a second.
   static constexpr uint64_t kMostCallsAhead = 4096;
-  /// Time, in seconds, that a round may take before ranks come to wait for it.
+  /// Time that a round may take before ranks come to wait for it, in seconds: some round trips
+  /// between hosts. As many calls as the ranks make in this time are added to the least.
   static constexpr double kAheadSeconds = 5e-3;
 
  private:

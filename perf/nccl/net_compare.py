@@ -69,7 +69,7 @@ class Laboratory:
         plugin = "plugin" in words
         # Daemons of a host without a job would be idle, but nothing is idle enough.
         daemons = [] if plugin else ["--daemon", "none"]
-        library = self.programs.parent / "lib" / "libnccl-net-harmonaize.so"
+        library = self.programs.parent / "lib" / "nccl-plugins" / "libnccl-net-harmonaize.so"
         own = ["--library", str(library)] if plugin else ["--source-port", str(port)]
         said = self.fabric("run", "--name", self.name, "--no-preload", "--no-prefix", "--hosts", HOSTS,
                            *daemons, "--", str(self.programs / "nccl_net_perf"), *words, *own,

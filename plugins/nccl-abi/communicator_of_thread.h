@@ -10,8 +10,8 @@ namespace harmonaize::nccl_abi {
 
 /// Notes what the profiler was told last on this thread.
 void NoteCommunicatorOfThread(uint64_t id, size_t ranks, size_t hosts) noexcept;
-/// Returns the id of the communicator that was noted last, if it has so many ranks and hosts, and
-/// forgets it; else 0.
+/// Returns the id of the communicator that was noted last, if it has so many ranks and hosts; else
+/// 0. Forgets it in both cases.
 uint64_t TakeCommunicatorOfThread(size_t ranks, size_t hosts) noexcept;
 
 }  // namespace harmonaize::nccl_abi

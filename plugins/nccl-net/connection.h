@@ -70,8 +70,9 @@ class Connection {
   static constexpr size_t kMostRequests = 128;
 
  private:
-  /// Transfers of NCCL are looked at again and again: the daemon is asked whether it is there once
-  /// in so many looks that find nothing, which is some ten times a second at least.
+  /// NCCL looks at a transfer again and again. This many looks that find nothing come between two
+  /// checks whether the daemon still runs. A look takes some 10 to 20 us at most, with NCCL's own
+  /// work, so there are ten checks in a second at least.
   static constexpr uint32_t kLooksPerCheck = 4096;
 
   Result<Transfer> MakeTransfer(const Posted& message);

@@ -19,16 +19,13 @@ inline constexpr int kNetRequests = 32;
 /// Kinds of memory that regMr is asked for, and that NetProperties::ptr_support lists.
 enum PointerKind : int { kPointerToHost = 1, kPointerToCuda = 2, kPointerToDmaBuf = 4 };
 
-/// Value of a request that irecv finds where its end need not be told (since v9).
-inline constexpr uintptr_t kOptionalReceiveCompletion = 1;
-
 /// Value of railId and planeId where there is none.
 inline constexpr int16_t kNoNetId = -1;
 
 /// Who moves the data of a connection: the host's processor, for all devices of this plugin.
 inline constexpr int kNetDeviceHost = 0;
 
-/// For events of plugins, which this one does not tell.
+/// NCCL's call that takes a net plugin's own profiler events. This plugin has none.
 using ProfilerCallback = ncclResult_t (*)(void** event, int type, void* parent, int64_t plugin,
                                           void* data);
 

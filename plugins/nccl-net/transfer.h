@@ -52,8 +52,8 @@ class Transfer {
   /// Gives back what pieces that have ended hold. Returns whether none is under way any more.
   bool Abandon();
 
-  /// Bytes of a piece, but for pieces of messages of many GiB: as much as stays in a cache while it
-  /// is copied, and as NCCL sends at a time.
+  /// Bytes of a piece. They stay in a processor's cache while they are copied, and NCCL sends as
+  /// many at a time. Pieces of messages of many GiB are larger, since pieces have a largest number.
   static constexpr uint64_t kPieceBytes = uint64_t{512} << 10;
   /// Largest message that is carried.
   static constexpr uint64_t kMostBytes = uint64_t{64} << 30;

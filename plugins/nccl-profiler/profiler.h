@@ -9,9 +9,8 @@
 
 namespace harmonaize::nccl_abi {
 
-// The profiler plugin behind all versions of NCCL's interface. Nothing here fails, throws or waits
-// for the daemon but InitProfiler: without a daemon it asks NCCL for no events, and then there are
-// none. Thread: any.
+// The profiler plugin behind all versions of NCCL's interface. Nothing here fails or throws, and
+// only InitProfiler waits for the daemon. Without a daemon it asks NCCL for no events. Thread: any.
 
 /// The name of the plugin in NCCL's log.
 inline constexpr char kProfilerName[] = "Harmonaize";
@@ -25,9 +24,9 @@ struct CommunicatorDescription {
   int rank = -1;               ///< -1: likewise.
 };
 
-/// Makes a context for a communicator and sets NCCL's activation mask, of the events in `known`
-/// that the provider wants. The context is NULL where no daemon wants any. Connects to the daemon
-/// at the first call, which takes a few milliseconds, and as long as the daemon takes to answer.
+/// Makes a context for a communicator, and sets NCCL's activation mask to those events in `known`
+/// that the provider wants. The context is NULL where it wants none, or no daemon answers. The first
+/// call connects to the daemon and waits for its answer, which takes a few milliseconds.
 void InitProfiler(const CommunicatorDescription& communicator, uint32_t known, void** context,
                   int* mask) noexcept;
 /// Says which communicator a context is of, in versions that tell it with each event.

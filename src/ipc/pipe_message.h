@@ -13,8 +13,8 @@ namespace harmonaize {
 // other message of its pipe and direction has. A receive gets the message of its name, which may be
 // shorter than its buffer, whenever it comes. Nothing else orders messages.
 //
-// A message is posted as an OperationDescriptor with the flag kPipeMessage, and kNotAwaited where
-// that holds:
+// A message is posted as an OperationDescriptor with the flag kPipeMessage, and with kNotAwaited
+// where it may be long in coming:
 //
 //     collective   kSend or kReceive
 //     type         kInt8; `count` is the number of bytes, or the most that are received

@@ -38,7 +38,8 @@ struct TuningAdvice {
   bool operator==(const TuningAdvice&) const = default;
 };
 
-/// The largest factor, beyond which no choice differs.
+/// Largest factor. Of what takes a thousand times as long NCCL chooses nothing, so larger ones would
+/// change no choice.
 inline constexpr double kMostTuningFactor = 1000;
 
 /// Returns the advice that changes nothing.

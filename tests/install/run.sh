@@ -26,6 +26,11 @@ done
 # By zsh's folder below the prefix with which the build was configured.
 compgen -G "$prefix/share/zsh/*/_harmonaize" >/dev/null || { echo "no completion for zsh"; exit 1; }
 [[ -e $library_folder/libharmonaize-preload.so ]] || { echo "no preload library"; exit 1; }
+for kind in net tuner profiler env; do
+  [[ -e $library_folder/nccl-plugins/libnccl-$kind-harmonaize.so ]] || { echo "no $kind plugin"; exit 1; }
+done
+# Jobs of stock NCCL have the plugins' folder in LD_LIBRARY_PATH.
+[[ ! -e $library_folder/nccl-plugins/libnccl.so.2 ]] || { echo "the plugins' folder has a libnccl.so.2"; exit 1; }
 
 cmake -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" \
   -DCMAKE_BUILD_TYPE=Release >"$work/consumer.log" || { cat "$work/consumer.log"; exit 1; }

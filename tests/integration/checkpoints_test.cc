@@ -140,6 +140,25 @@ TEST(Checkpoints, TheirMemoryIsGivenBackSomeTimeAfterTheJob) {
   ExpectNone(2);
 }
 
+TEST(Checkpoints, AProcessTakesMemoryBackThatTheDaemonHasLetGo) {
+  const DaemonProcess daemon("[checkpoint]\nkeep_seconds = 0.5\n");
+  NameJob("train");
+  const std::vector<int> statuses = RunAsProcesses(1, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    if (JoinNamed(kFirstName, 1, rank, &comm) != ncclSuccess) return 2;
+    const int before = daemon.OpenDescriptors();
+    const hzCheckpointer_t saver = MakeSaver(comm);
+    for (uint64_t step = 1; step <= 3; ++step) EXPECT_NCCL(SavedModel(rank, 1, step).Save(saver));
+    EXPECT_GE(daemon.OpenDescriptors(), before + 2) << "two buffers";
+    EXPECT_NCCL(ncclCommDestroy(comm));
+    // The process goes on, as one does that makes another communicator after a loss.
+    EXPECT_TRUE(Eventually(30, [&] { return daemon.OpenDescriptors() <= before; }));
+    EXPECT_NCCL(hzCheckpointerDestroy(saver));
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_EQ(statuses, std::vector<int>(1, 0));
+}
+
 TEST(Checkpoints, NobodyElseReadsThem) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   const DaemonProcess daemon;

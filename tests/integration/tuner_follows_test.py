@@ -24,7 +24,7 @@ QUESTIONS = 60
 
 def start_tuners(laboratory, programs, output):
     """Ranks that ask their tuners, one on each host."""
-    library = programs.parent / "lib" / "libnccl-tuner-harmonaize.so"
+    library = programs.parent / "lib" / "nccl-plugins" / "libnccl-tuner-harmonaize.so"
     return subprocess.Popen(
         [laboratory.fabric, "run", "--name", laboratory.name, "--no-prefix", "--no-preload", "--",
          str(programs / "nccl_tuner_perf"), "--library", str(library), "--follow",

@@ -31,8 +31,8 @@ concept MessageStructure = requires {
   { Type::kKind } -> std::convertible_to<MessageKind>;
 };
 
-/// A message of any kind. Its structure is in the header of its subject, and never changes once it
-/// is a message: copies share it.
+/// A message of any kind. The header of its subject has its structure. Copies of a message share one
+/// structure, which nobody changes.
 class ClusterMessage {
  public:
   template <typename Structure>
@@ -47,8 +47,8 @@ class ClusterMessage {
   const Structure* As() const {
     return kind_ == Structure::kKind ? static_cast<const Structure*>(structure_.get()) : nullptr;
   }
-  /// Makes that one of the calls which takes the structure. Each of them takes one kind's. Returns
-  /// false if none takes it.
+  /// Makes the one call that takes the structure. Each call takes the structure of one kind. Returns
+  /// false if none takes this one.
   template <typename... Calls>
   bool Dispatch(const Calls&... calls) const {
     return (Try(calls, &Calls::operator()) || ...);

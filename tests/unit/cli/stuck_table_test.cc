@@ -21,13 +21,13 @@ constexpr char kStuck[] = R"({"verdicts": [
    "doing": "ended", "for_seconds": 90, "way_out": null, "text": "rank 2 died",
    "roots": [{"rank": 2, "communicator": "tp1"}, {"rank": 4, "communicator": "tp1"}]}]})";
 
-std::string TableOf(const std::string& document) {
+std::string StuckTableOf(const std::string& document) {
   const Result<std::string> table = StuckTable(document);
   return table.ok() ? *table : table.status().message();
 }
 
 TEST(StuckTable, HasARowForEachCommunicatorAndTheSentenceBelow) {
-  EXPECT_EQ(TableOf(kStuck),
+  EXPECT_EQ(StuckTableOf(kStuck),
             "job       communicator  operation      ranks        class       doing    for         "
             "way out\n"
             "llama     tp0           AllReduce #12  1            not_called  stopped  5 s         "
@@ -41,20 +41,20 @@ TEST(StuckTable, HasARowForEachCommunicatorAndTheSentenceBelow) {
 TEST(StuckTable, ShowsWhatHasNotFormedUnderItsNameOrAsForming) {
   Json stuck = ReadJson(kStuck);
   for (Json& verdict : stuck["verdicts"]) verdict["communicator"] = nullptr;
-  const std::string table = TableOf(JsonText(stuck));
+  const std::string table = StuckTableOf(JsonText(stuck));
   EXPECT_NE(table.find("\nllama     tp0           AllReduce #12"), std::string::npos) << table;
   EXPECT_NE(table.find("\n3f9a01c2  forming       -"), std::string::npos) << table;
 }
 
 TEST(StuckTable, SaysThatNothingHangs) {
-  EXPECT_EQ(TableOf(R"({"verdicts": []})"), "nothing hangs\n");
-  EXPECT_EQ(TableOf("[]"), "the daemon's answer is not a JSON object");
+  EXPECT_EQ(StuckTableOf(R"({"verdicts": []})"), "nothing hangs\n");
+  EXPECT_EQ(StuckTableOf("[]"), "the daemon's answer is not a JSON object");
 }
 
 TEST(StuckTable, ShowsWhatItCanOfOddVerdicts) {
   for (const char* const odd : {R"({"verdicts": [1, null, {}]})", R"({"verdicts": [{"roots": 7,
        "operation": [], "ranks": {}, "for_seconds": "x", "text": {}}]})"}) {
-    EXPECT_EQ(TableOf(odd).find("job  "), 0u) << TableOf(odd);
+    EXPECT_EQ(StuckTableOf(odd).find("job  "), 0u) << StuckTableOf(odd);
   }
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 import typing
 
@@ -15,6 +16,7 @@ if typing.TYPE_CHECKING:
     from harmonaize.elastic.state import State
     from harmonaize.nccl import Communicator
 
+_log = logging.getLogger("harmonaize.elastic")
 # The plain value that tells how a snapshot's tensors belong together.
 _TREE = "elastic_snapshot"
 # Seconds for which a rank that leaves waits until the last commit is stored. harmonaize-writer goes on without it, as
@@ -78,13 +80,15 @@ class JobCheckpoints:
             self._forget_earlier()
 
     def await_stored(self) -> None:
-        """Waits for a while until the last save is stored: the rank leaves, and its host may go with it."""
+        """Waits for a while until the last save is stored: the rank leaves, and its host may go with it. Where it is not
+        stored by then, the log has why.
+        """
         if self._saver is None or self._last is None or self._config.folder is None:
             return
         try:
             self._saver.wait(self._last, "storage", _LEAVING_SECONDS)
-        except (TimeoutError, checkpoint.CheckpointError):
-            return
+        except (TimeoutError, checkpoint.CheckpointError) as failure:
+            _log.warning("this rank leaves, and the checkpoint of step %d is not stored: %s", self._last, failure)
 
     def load(self, state: State) -> tuple[int, Snapshot] | None:
         """Returns the newest commit that was saved, from where it is nearest; None: there is none. Errors:

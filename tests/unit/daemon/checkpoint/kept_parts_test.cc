@@ -48,6 +48,14 @@ TEST_F(KeptPartsTest, ABufferIsItsSessionsAlone) {
   EXPECT_EQ(parts_.Find(buffer + 1, 40), nullptr);
 }
 
+TEST_F(KeptPartsTest, ABufferThatWasGivenBackIsToldFromOneThatNeverWas) {
+  const uint32_t buffer = Add(1, 0, 1, PartState::kCommitted);
+  EXPECT_FALSE(parts_.WasErased(0) || parts_.WasErased(buffer) || parts_.WasErased(buffer + 1));
+  parts_.Erase(buffer);
+  EXPECT_TRUE(parts_.WasErased(buffer));
+  EXPECT_FALSE(parts_.WasErased(buffer + 1));
+}
+
 TEST_F(KeptPartsTest, OfARankThatHasGoneTheNewestCompletePartStays) {
   const uint32_t older = Add(1, 0, 1, PartState::kComplete);
   const uint32_t newer = Add(1, 0, 2, PartState::kComplete);

@@ -17,7 +17,7 @@ constexpr uint64_t kNow = 1'000'000;
 constexpr uint64_t kLater = 2'000'000;
 constexpr uint64_t kParent = 7;
 
-ResourceLimits Limits() {
+ResourceLimits SmallLimits() {
   ResourceLimits limits{};
   for (ResourceLimit& limit : limits) limit = {1 << 20, 1 << 22};
   limits[static_cast<size_t>(Resource::kTickets)] = {70, 1 << 20};
@@ -58,7 +58,7 @@ class TicketDeskTest : public ::testing::Test {
     return told_.contains(Key(call)) && !told_.at(Key(call)).ok();
   }
 
-  const std::shared_ptr<Accounts> accounts_ = std::make_shared<Accounts>(Limits());
+  const std::shared_ptr<Accounts> accounts_ = std::make_shared<Accounts>(SmallLimits());
   Tenant owner_{{1000, 1000, 1000, "uid 1000"}, accounts_->Of(1000, "uid 1000")};
   Tenant container_{{1001, 1000, 1000, "uid 1000 in a"}, accounts_->Of(1001, "uid 1000 in a")};
   Tenant stranger_{{2000, 2000, 2000, "uid 2000"}, accounts_->Of(2000, "uid 2000")};
