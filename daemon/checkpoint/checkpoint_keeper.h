@@ -64,8 +64,9 @@ class CheckpointKeeper final : public CommunicatorObserver {
   /// nothing of checkpoints.
   Result<uint32_t> Lend(uint32_t session, const Communicator& communicator, int rank,
                         std::shared_ptr<RegionMemory> memory, uint64_t bytes);
-  /// Gives a buffer back, if that has not been done yet: the keeper does it by itself where a rank's
-  /// communicator has ended. Errors: kInvalidArgument if another session has lent it, or none.
+  /// Gives a buffer back, if that has not been done yet: the keeper does it by itself where a
+  /// rank's communicator has ended. Errors: kInvalidArgument if another session has lent it, or
+  /// none.
   Status Return(uint32_t session, uint32_t buffer);
 
   struct Begun {

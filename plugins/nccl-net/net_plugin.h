@@ -7,9 +7,9 @@
 #include "plugins/nccl-net/net_abi.h"
 
 // What NCCL calls, in the form of the latest version. Each version's file gives these functions the
-// form of that version. None of them throws. Isend, Irecv, Test and the calls that close are made by
-// one thread at a time for a connection; the others by any thread. Errors are NCCL's codes; their
-// text is in NCCL's log (NCCL_DEBUG=WARN).
+// form of that version. None of them throws. Isend, Irecv, Test and the calls that close are made
+// by one thread at a time for a connection; the others by any thread. Errors are NCCL's codes;
+// their text is in NCCL's log (NCCL_DEBUG=WARN).
 
 namespace harmonaize::nccl_net {
 

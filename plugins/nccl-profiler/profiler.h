@@ -25,8 +25,8 @@ struct CommunicatorDescription {
 };
 
 /// Makes a context for a communicator, and sets NCCL's activation mask to those events in `known`
-/// that the provider wants. The context is NULL where it wants none, or no daemon answers. The first
-/// call connects to the daemon and waits for its answer, which takes a few milliseconds.
+/// that the provider wants. The context is NULL where it wants none, or no daemon answers. The
+/// first call connects to the daemon and waits for its answer, which takes a few milliseconds.
 void InitProfiler(const CommunicatorDescription& communicator, uint32_t known, void** context,
                   int* mask) noexcept;
 /// Says which communicator a context is of, in versions that tell it with each event.

@@ -37,9 +37,9 @@ ncclResult_t FinalizeTuner(void* context) noexcept;
 /// see TuningReader. Returns ncclSuccess.
 ncclResult_t AdjustCosts(void* context, int function, size_t bytes, TunerCosts costs,
                          int algorithms, int protocols, int* channels) noexcept;
-/// Version 2's call, which has no costs to multiply: sets algorithm and protocol where one is faster
-/// by far now than NCCL expects it to be. The daemon advises only communicators whose id is known,
-/// and NCCL tells none with version 2, so this changes nothing today. Returns ncclSuccess.
+/// Version 2's call, which has no costs to multiply: sets algorithm and protocol where one is
+/// faster by far now than NCCL expects it to be. The daemon advises only communicators whose id is
+/// known, and NCCL tells none with version 2, so this changes nothing today. Returns ncclSuccess.
 ncclResult_t Choose(void* context, int function, size_t bytes, bool has_collnet, int* algorithm,
                     int* protocol, int* channels) noexcept;
 

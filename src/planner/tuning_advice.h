@@ -38,8 +38,8 @@ struct TuningAdvice {
   bool operator==(const TuningAdvice&) const = default;
 };
 
-/// Largest factor. Of what takes a thousand times as long NCCL chooses nothing, so larger ones would
-/// change no choice.
+/// Largest factor. Of what takes a thousand times as long NCCL chooses nothing, so larger ones
+/// would change no choice.
 inline constexpr double kMostTuningFactor = 1000;
 
 /// Returns the advice that changes nothing.

@@ -65,7 +65,8 @@ class WriterTest : public ::testing::Test {
   }
   /// Returns the writer's process, of which there has to be one.
   static pid_t TheWriter() {
-    // It is the last of three: the first is in this session, and the second leads a session of its own.
+    // It is the last of three: the first is in this session, and the second leads a session of its
+    // own.
     pid_t writer = 0;
     EXPECT_TRUE(Eventually(60, [&writer] {
       while (waitpid(-1, nullptr, WNOHANG) > 0) continue;

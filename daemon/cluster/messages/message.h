@@ -31,8 +31,8 @@ concept MessageStructure = requires {
   { Type::kKind } -> std::convertible_to<MessageKind>;
 };
 
-/// A message of any kind. The header of its subject has its structure. Copies of a message share one
-/// structure, which nobody changes.
+/// A message of any kind. The header of its subject has its structure. Copies of a message share
+/// one structure, which nobody changes.
 class ClusterMessage {
  public:
   template <typename Structure>
@@ -47,8 +47,8 @@ class ClusterMessage {
   const Structure* As() const {
     return kind_ == Structure::kKind ? static_cast<const Structure*>(structure_.get()) : nullptr;
   }
-  /// Makes the one call that takes the structure. Each call takes the structure of one kind. Returns
-  /// false if none takes this one.
+  /// Makes the one call that takes the structure. Each call takes the structure of one kind.
+  /// Returns false if none takes this one.
   template <typename... Calls>
   bool Dispatch(const Calls&... calls) const {
     return (Try(calls, &Calls::operator()) || ...);
