@@ -54,11 +54,6 @@ std::mutex mutex;
 Range* free_ranges = nullptr;  // under the mutex
 struct sigaction previous;
 
-/// Bytes of memory around a fault that are replaced at once: the kernel takes 50 ms for each GiB
-/// that is mapped there. It is a multiple of the largest huge pages that are mapped
-/// (kLargestForeignPage), because the kernel can cut a mapping of these nowhere else.
-constexpr uintptr_t kPieceBytes = uintptr_t{64} << 20;
-
 void TellLoss() {
   losses.fetch_add(1, std::memory_order_release);
   const int event = loss_event.load(std::memory_order_relaxed);
@@ -72,10 +67,10 @@ bool Replace(uintptr_t address) {
        range = range->next) {
     if (!range->Covers(address)) continue;
     const uintptr_t first = range->first.load(std::memory_order_relaxed);
-    const uintptr_t piece = address / kPieceBytes * kPieceBytes;
+    const uintptr_t piece = address / FaultGuard::kPieceBytes * FaultGuard::kPieceBytes;
     const uintptr_t from = std::max(first, piece);
-    const uintptr_t end =
-        std::min(first + range->bytes.load(std::memory_order_relaxed), piece + kPieceBytes);
+    const uintptr_t end = std::min(first + range->bytes.load(std::memory_order_relaxed),
+                                   piece + FaultGuard::kPieceBytes);
     // Replaced in one step, so that other threads that use the range find the old memory or the
     // new. The system call is made directly: libraries that wrap mmap were not made for signal
     // handlers.

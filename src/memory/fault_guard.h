@@ -55,6 +55,11 @@ class FaultGuard {
 
   void Reset();
 
+  /// Bytes of memory around a fault that are replaced at once, aligned so: the kernel takes 50 ms
+  /// for each GiB that is mapped there. It is a multiple of the largest huge pages that are mapped
+  /// (kLargestForeignPage), because the kernel can cut a mapping of these nowhere else.
+  static constexpr uintptr_t kPieceBytes = uintptr_t{64} << 20;
+
   struct Range;
 
  private:
