@@ -80,8 +80,8 @@ class JobCheckpoints:
             self._forget_earlier()
 
     def await_stored(self) -> None:
-        """Waits for a while until the last save is stored: the rank leaves, and its host may go with it. Where it is not
-        stored by then, the log has why.
+        """Waits for a while until the last save is stored: the rank leaves, and its host may go with it. The log tells
+        where it is not stored by then.
         """
         if self._saver is None or self._last is None or self._config.folder is None:
             return
