@@ -119,23 +119,26 @@ Result<uint32_t> CheckpointKeeper::Lend(uint32_t session, const Communicator& co
 }
 
 Status CheckpointKeeper::Return(uint32_t session, uint32_t buffer) {
-  if (parts_.Find(buffer, session) != nullptr) {
-    parts_.Erase(buffer);
-  } else if (!parts_.WasErased(buffer)) {
-    return InvalidArgument("this process has lent no buffer {}", buffer);
-  }
+  HZ_RETURN_IF_ERROR(CheckLent(session, buffer));
+  parts_.Erase(buffer);
   return Status::Ok();
+}
+
+/// Checks that a session has lent a buffer, which may have been given back since.
+Status CheckpointKeeper::CheckLent(uint32_t session, uint32_t buffer) {
+  if (parts_.Find(buffer, session) != nullptr || parts_.WasErased(buffer)) return Status::Ok();
+  return InvalidArgument("this process has lent no buffer {}", buffer);
 }
 
 /// Returns a buffer of a session whose communicator can still be saved.
 Result<KeptPart*> CheckpointKeeper::FindUsable(uint32_t session, uint32_t buffer,
                                                Communicator** communicator) {
+  HZ_RETURN_IF_ERROR(CheckLent(session, buffer));
   KeptPart* const part = parts_.Find(buffer, session);
-  const Status is_gone = RemoteError("the communicator whose ranks save this checkpoint is gone");
-  if (part == nullptr && parts_.WasErased(buffer)) return is_gone;
-  if (part == nullptr) return InvalidArgument("this process has lent no buffer {}", buffer);
-  *communicator = services_.communicators->FindById(part->communicator);
-  if (*communicator == nullptr) return is_gone;
+  *communicator = part == nullptr ? nullptr : services_.communicators->FindById(part->communicator);
+  if (*communicator == nullptr) {
+    return RemoteError("the communicator whose ranks save this checkpoint is gone");
+  }
   if ((*communicator)->state() != Communicator::State::kReady) return (*communicator)->failure();
   HZ_RETURN_IF_ERROR(SavesOf(**communicator).failure);
   return part;

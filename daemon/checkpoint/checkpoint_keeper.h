@@ -141,6 +141,7 @@ class CheckpointKeeper final : public CommunicatorObserver {
 
   Saves& SavesOf(const Communicator& communicator);
   bool HasSavedSince(const KeptPart& of_rank, uint64_t round) const;
+  Status CheckLent(uint32_t session, uint32_t buffer);
   Result<KeptPart*> FindUsable(uint32_t session, uint32_t buffer, Communicator** communicator);
   void TakePart(Communicator& communicator, const SaveRounds::Part& part, transport::PeerId from,
                 bool to_store);

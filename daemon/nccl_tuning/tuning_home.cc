@@ -75,7 +75,8 @@ void TuningHome::Complete(Group* group) {
   }
   group->leader.emplace(static_cast<int>(group->hosts.size()));
   group->review.emplace(services_.least_gain);
-  // The time makes the numbers of a daemon that is started anew larger than those before.
+  // Rounds are numbered from the time on, in microseconds. So the numbers of a daemon that is
+  // started anew are larger than those of the daemon before it.
   group->first_round = static_cast<uint64_t>(UnixSeconds() * 1e6);
 }
 

@@ -6,10 +6,10 @@
 #include "include/nccl.h"
 #include "plugins/nccl-net/net_abi.h"
 
-// What NCCL calls, in the form of the latest version. Each version's file gives these functions the
-// form of that version. None of them throws. Isend, Irecv, Test and the calls that close are made
-// by one thread at a time for a connection; the others by any thread. Errors are NCCL's codes;
-// their text is in NCCL's log (NCCL_DEBUG=WARN).
+// These are the calls that NCCL makes, in the form of the latest version. The file of each version
+// gives them the form of that version. None of them throws. Isend, Irecv, Test and the calls that
+// close are made by one thread at a time for a connection; the others by any thread. Errors are
+// NCCL's codes; their text is in NCCL's log (NCCL_DEBUG=WARN).
 
 namespace harmonaize::nccl_net {
 

@@ -7,8 +7,8 @@
 
 namespace harmonaize {
 
-// These functions keep large templates out of the sources that call them. Compilers would make
-// JSON's writer and reader anew for each of these sources.
+// These functions keep nlohmann's writer and reader out of the sources that call them. Both are
+// large templates, which a compiler makes anew for each source that uses them.
 
 /// Returns a document as text. The text is one line if `indent` is -1; else each level is indented
 /// by so many blanks. Bytes that are not UTF-8 are replaced.

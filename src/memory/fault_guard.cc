@@ -67,7 +67,7 @@ bool Replace(uintptr_t address) {
        range = range->next) {
     if (!range->Covers(address)) continue;
     const uintptr_t first = range->first.load(std::memory_order_relaxed);
-    const uintptr_t piece = address / FaultGuard::kPieceBytes * FaultGuard::kPieceBytes;
+    const uintptr_t piece = FaultGuard::PieceAround(address);
     const uintptr_t from = std::max(first, piece);
     const uintptr_t end = std::min(first + range->bytes.load(std::memory_order_relaxed),
                                    piece + FaultGuard::kPieceBytes);

@@ -59,6 +59,10 @@ class FaultGuard {
   /// for each GiB that is mapped there. It is a multiple of the largest huge pages that are mapped
   /// (kLargestForeignPage), because the kernel can cut a mapping of these nowhere else.
   static constexpr uintptr_t kPieceBytes = uintptr_t{64} << 20;
+  /// Returns the address at which the piece begins that is replaced for a fault at this one.
+  static constexpr uintptr_t PieceAround(uintptr_t address) {
+    return address / kPieceBytes * kPieceBytes;
+  }
 
   struct Range;
 

@@ -5,8 +5,8 @@ the claim holds, and prints one line that says what was seen.
 
     plugin_checks.py net | tuner | profiler | cost | env
 
-HARMONAIZE_PROGRAM names the command line; the plugins' libraries lie in ../lib/nccl-plugins beside it. What begins with "rank_" is
-the part of one process, which a check starts.
+HARMONAIZE_PROGRAM names the command line; the plugins' libraries lie in ../lib/nccl-plugins beside it. What begins with
+"rank_" is the part of one process, which a check starts.
 """
 
 import contextlib
@@ -41,7 +41,8 @@ def program():
 
 def run_ranks(part, settings, ranks=RANKS, daemon="private"):
     """Has so many processes do `part`, at a daemon of their own, and returns the line that rank 0 ends with."""
-    path = os.pathsep.join(filter(None, [str(program().parent.parent / "lib" / "nccl-plugins"), os.environ.get("LD_LIBRARY_PATH")]))
+    plugins = program().parent.parent / "lib" / "nccl-plugins"
+    path = os.pathsep.join(filter(None, [str(plugins), os.environ.get("LD_LIBRARY_PATH")]))
     variables = {"LD_LIBRARY_PATH": path, **NO_PLUGINS, **settings}
     command = [program(), "run", f"--daemon={daemon}", "--timeout", SECONDS_OF_RANKS, "--no-preload", "--no-prefix",
                "--name", JOB, "-n", ranks]

@@ -32,7 +32,7 @@ concept MessageStructure = requires {
 };
 
 /// A message of any kind. The header of its subject has its structure. Copies of a message share
-/// one structure, which nobody changes.
+/// one structure. Nobody changes it.
 class ClusterMessage {
  public:
   template <typename Structure>

@@ -155,7 +155,7 @@ TEST_F(FaultGuardTest, HolesInHugePages) {
   // The piece is this process's own from here on, and the tenant's is still the tenant's. Where the
   // kernel has placed the mapping may be an end of a piece.
   const auto piece_of = [&](uint64_t at) {
-    return reinterpret_cast<uintptr_t>(data + at) / FaultGuard::kPieceBytes;
+    return FaultGuard::PieceAround(reinterpret_cast<uintptr_t>(data + at));
   };
   EXPECT_EQ(data[hole], 2);
   EXPECT_EQ(data[0], piece_of(0) == piece_of(hole) ? 0 : 1);
